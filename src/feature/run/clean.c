@@ -129,13 +129,13 @@ static bool is_in_hands(struct cleaning *cleaning, const char *task)
     const char *name = bl_arena_printf(cleaning->arena, "task/%s", task).data;
     BL_LIST_EACH (link, &cleaning->rows) {
         struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        const struct bl_json *row;
-        size_t state;
-        if (strcmp(record->name, name) == 0 &&
-            bl_json_read(cleaning->arena, record->json, NULL, &row, NULL) == 0 &&
-            bl_names_find(&bl_task_states, bl_json_text(bl_json_get(row, BL_TEXT("state"))),
-                          &state))
-            return !bl_task_state_final((enum bl_task_state)state);
+        const struct bl_json *value;
+        struct bl_task_row row;
+        if (strcmp(record->name, name) != 0 ||
+            bl_json_read(cleaning->arena, record->json, NULL, &value, NULL) != 0)
+            continue;
+        bl_record_take(cleaning->arena, &task_row_record, value, &row);
+        return !bl_task_state_final(row.state);
     }
     return false;
 }
