@@ -153,6 +153,12 @@ int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exi
 int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
                      const void *from);
 
+/* The same to a run's output, of any size. One that cannot be written is an error there, and in the
+ * exit code. */
+struct cli_stream;
+void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
+                       const struct bl_record *record, const void *from);
+
 /* Writes members of the envelope's object. */
 typedef void cli_payload(struct bl_json_writer *writer, const void *context);
 
@@ -163,9 +169,7 @@ int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int e
  * could not be written. */
 int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
                        const void *context);
-/* The same to a run's output, of any size. One that cannot be written is an error there, and in the
- * exit code. */
-struct cli_stream;
+/* As cli_answer_stream. */
 void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                          cli_payload *payload, const void *context);
 /* Member "error" of an envelope; `context` is a struct bl_error. */

@@ -139,6 +139,12 @@ void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call,
     bl_buffer_done(&line);
 }
 
+void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
+                       const struct bl_record *record, const void *from)
+{
+    cli_envelope_stream(stream, call, exit_code, answer_payload, &(struct answer){record, from});
+}
+
 void cli_error_payload(struct bl_json_writer *writer, const void *context)
 {
     bl_record_write_members(writer, &cli_failure_record, context);

@@ -438,14 +438,28 @@ static int print_outcome(struct asking *asking, const struct outcome *outcome, i
     return exit_code;
 }
 
-static void ok_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct asking *asking = context;
+struct client_view {
+    const char *verb;
+    struct bl_text ok;
+    const struct bl_error *error; /* NULL: none */
+};
 
-    bl_json_put_string(writer, "verb", asking->options->name);
-    bl_json_put_json(writer, "ok", asking->ok);
-    if (asking->error.code != 0)
-        cli_error_payload(writer, &asking->error);
+#define BL_RECORD_STRUCT struct client_view
+static const struct bl_member view_members[] = {
+    BL_MEMBER_STRING("verb", verb),
+    BL_MEMBER_RAW("ok", ok, .object = true),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record view_record = BL_RECORD("cell", struct client_view, view_members);
+
+static int client_print_json(const struct asking *asking, int exit_code)
+{
+    struct client_view view = {asking->options->name, asking->ok,
+                               asking->error.code != 0 ? &asking->error : NULL};
+
+    return cli_answer_print(asking->call, exit_code, &view_record, &view);
 }
 
 static int answer_outcome(struct asking *asking)
@@ -463,7 +477,7 @@ static int answer_outcome(struct asking *asking)
         cell_failure(outcome.error, asking->cell_id, &asking->error);
     int exit_code = asking->error.code != 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     if (asking->call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(asking->call, exit_code, ok_payload, asking);
+        return client_print_json(asking, exit_code);
     if (outcome.type == OUTCOME_MISSING)
         return cli_fail(asking->call, &asking->error, exit_code);
     return print_outcome(asking, &outcome, exit_code);
@@ -525,7 +539,7 @@ static int cell_client_answer(struct asking *asking)
         fail_missing(asking);
     int exit_code = missing ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     if (asking->call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(asking->call, exit_code, ok_payload, asking);
+        return client_print_json(asking, exit_code);
     return missing ? cli_fail(asking->call, &asking->error, exit_code)
                    : cell_client_print_text(asking, ok);
 }

@@ -213,9 +213,8 @@ static int settle_exit_code(struct cell_work *work)
     return end_error(work) != NULL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
-static void cell_report_run_payload(struct bl_json_writer *writer, const void *context)
+static void report_run(struct cell_work *work)
 {
-    const struct cell_work *work = context;
     bool completed = work->ended && work->end.type == BL_CELL_OBSERVE_COMPLETED;
     struct bl_json_writer inner;
     struct bl_buffer receipt;
@@ -243,17 +242,17 @@ static void cell_report_run_payload(struct bl_json_writer *writer, const void *c
         cell_failure(answer.cell_error, work->cell_id, &error);
         answer.error = &error;
     }
-    bl_record_write_members(writer, &run_record, &answer);
+    cli_answer_stream(&work->stream, work->call, &work->exit_code, &run_record, &answer);
     bl_buffer_done(&receipt);
 }
 
 static void report_json(struct cell_work *work)
 {
-    bool failed = work->error.code != 0;
-
-    cli_envelope_stream(&work->stream, work->call, &work->exit_code,
-                        failed ? cli_error_payload : cell_report_run_payload,
-                        failed ? (const void *)&work->error : work);
+    if (work->error.code != 0)
+        cli_answer_stream(&work->stream, work->call, &work->exit_code, &cli_failure_record,
+                          &work->error);
+    else
+        report_run(work);
 }
 
 static void remark_receipt(struct cell_work *work)
