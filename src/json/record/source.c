@@ -8,7 +8,7 @@
 /* ---- Documents ------------------------------------------------------------------------------- */
 
 /* A long path leaves room for what is wrong. */
-static struct bl_text source_name(const struct bl_source *source)
+static struct bl_text source_shown_file(const struct bl_source *source)
 {
     return bl_utf8_cut(bl_text_from(source->file), 160);
 }
@@ -25,9 +25,9 @@ int bl_source_open(struct bl_source *source, struct bl_arena *arena, struct bl_t
     bool shown = !source->guarded;
     return bl_error_set(source->error, code, BL_KIND_PARSE, source->operation, source->file,
                         BL_TEXT_FORMAT ":%u:%u: expected %s%s%s%s%s%s",
-                        BL_TEXT_ARG(source_name(source)), fault.line, fault.column, fault.expected,
-                        shown ? ", found " : "", shown ? fault.found : "", shown ? " near `" : "",
-                        shown ? fault.excerpt : "", shown ? "`" : "");
+                        BL_TEXT_ARG(source_shown_file(source)), fault.line, fault.column,
+                        fault.expected, shown ? ", found " : "", shown ? fault.found : "",
+                        shown ? " near `" : "", shown ? fault.excerpt : "", shown ? "`" : "");
 }
 
 int bl_source_fail(struct bl_source *source, const struct bl_json *node, const char *format, ...)
@@ -41,7 +41,7 @@ int bl_source_fail(struct bl_source *source, const struct bl_json *node, const c
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
     bl_error_set(source->error, BL_EPARSE, BL_KIND_PARSE, source->operation, source->file,
-                 BL_TEXT_FORMAT ":%u:%u: " BL_TEXT_FORMAT, BL_TEXT_ARG(source_name(source)),
+                 BL_TEXT_FORMAT ":%u:%u: " BL_TEXT_FORMAT, BL_TEXT_ARG(source_shown_file(source)),
                  place.line, place.column, BL_TEXT_ARG(bl_buffer_text(&text)));
     bl_buffer_done(&text);
     return BL_EPARSE;
