@@ -116,6 +116,7 @@ enum bl_on_failure {
 };
 
 const char *bl_on_failure_name(enum bl_on_failure policy);
+extern const struct bl_names bl_on_failure_names;
 
 /* Immutable once it is loaded; lives in its own arena. */
 struct bl_plan {

@@ -215,6 +215,7 @@ enum bl_sandbox {
 };
 
 const char *bl_sandbox_name(enum bl_sandbox sandbox);
+extern const struct bl_names bl_sandbox_names;
 int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_error *error);
 /* Tries bubblewrap for real, once; answers as bl_container_check does. */
 void bl_sandbox_check(struct bl_container_check *ret_check);

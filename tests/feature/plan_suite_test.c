@@ -23,42 +23,41 @@ static void F38_all_faults_are_told_at_once(void **state BL_UNUSED)
     plans_task(&place, "TASK-B", "");
     plans_task(&place, "TASK-C", "belay:\n  limits: {turns: 0}\n");
     plans_task(&place, "TASK-D", "");
-    plans_expect(&place,
-                 "id: FEAT A\n"                                                         /* 1 */
-                 "name: Faults\n"                                                       /* 2 */
-                 "tasks:\n"                                                             /* 3 */
-                 "- {id: TASK-A, file_path: tasks/TASK-A.md, dependencies: [TASK-B]}\n" /* 4 */
-                 "- {id: TASK-B, file_path: tasks/TASK-B.md, status: done}\n"           /* 5 */
-                 "- {id: TASK-C, file_path: tasks/TASK-C.md, dependencies: [TASK-X]}\n" /* 6 */
-                 "- {id: TASK-D, file_path: tasks/TASK-D.md, complexity: 11}\n"         /* 7 */
-                 "- {id: TASK-E, file_path: tasks/none.md}\n"                           /* 8 */
-                 "orchestration:\n"                                                     /* 9 */
-                 "  parallel_groups:\n"                                                 /* 10 */
-                 "  - [TASK-A, TASK-D]\n"                                               /* 11 */
-                 "  - [TASK-C, TASK-F]\n"                                               /* 12 */
-                 "  - [TASK-B]\n"                                                       /* 13 */
-                 "smoke_gates: {after_wave: 9, command: make}\n"                        /* 14 */
-                 "belay:\n"                                                             /* 15 */
-                 "  player: {acp: some}\n"                                              /* 16 */
-                 "  verify: {commands: ['']}\n",                                        /* 17 */
-                 PLAN_FILE
-                 ":1: E02 the id 'FEAT A' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and "
-                 "-, a letter or digit first\n" PLAN_FILE
-                 ":4: E06 TASK-A (wave 1) depends on TASK-B (wave 3): move TASK-A to "
-                 "wave 4 or later\n" PLAN_FILE
-                 ":5: E08 status is 'done': it may be pending, in_progress, completed, "
-                 "failed, skipped, deferred, backlog or in_review.\n" PLAN_FILE
-                 ":6: E05 TASK-C depends on TASK-X, and there is no such task. Did you "
-                 "mean 'TASK-A', 'TASK-B' or 'TASK-C'?\n" PLAN_FILE
-                 ":7: E07 complexity must be a whole number from 1 to 10, is '11'\n" PLAN_FILE
-                 ":8: E03 there is no file tasks/none.md\n" PLAN_FILE
-                 ":8: E04 TASK-E is in no wave\n" PLAN_FILE
-                 ":12: E04 wave 2 names TASK-F, and there is no such task. Did you mean "
-                 "'TASK-A', 'TASK-B' or 'TASK-C'?\n" PLAN_FILE
-                 ":14: E08 the gate is after wave 9, and there are 3\n" PLAN_FILE
-                 ":16: E09 the player is played by acp: not supported yet\n" PLAN_FILE
-                 ":17: E10 a verify command is empty\n"
-                 "tasks/TASK-C.md:5: E07 turns must be a whole number from 1 to 50, is '0'\n");
+    plans_expect(
+        &place,
+        "id: FEAT A\n"                                                         /* 1 */
+        "name: Faults\n"                                                       /* 2 */
+        "tasks:\n"                                                             /* 3 */
+        "- {id: TASK-A, file_path: tasks/TASK-A.md, dependencies: [TASK-B]}\n" /* 4 */
+        "- {id: TASK-B, file_path: tasks/TASK-B.md, status: done}\n"           /* 5 */
+        "- {id: TASK-C, file_path: tasks/TASK-C.md, dependencies: [TASK-X]}\n" /* 6 */
+        "- {id: TASK-D, file_path: tasks/TASK-D.md, complexity: 11}\n"         /* 7 */
+        "- {id: TASK-E, file_path: tasks/none.md}\n"                           /* 8 */
+        "orchestration:\n"                                                     /* 9 */
+        "  parallel_groups:\n"                                                 /* 10 */
+        "  - [TASK-A, TASK-D]\n"                                               /* 11 */
+        "  - [TASK-C, TASK-F]\n"                                               /* 12 */
+        "  - [TASK-B]\n"                                                       /* 13 */
+        "smoke_gates: {after_wave: 9, command: make}\n"                        /* 14 */
+        "belay:\n"                                                             /* 15 */
+        "  player: {acp: some}\n"                                              /* 16 */
+        "  verify: {commands: ['']}\n",                                        /* 17 */
+        PLAN_FILE
+        ":1: E02 the id 'FEAT A' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
+        "digit first\n" PLAN_FILE ":4: E06 TASK-A (wave 1) depends on TASK-B (wave 3): move TASK-A "
+        "to wave 4 or later\n" PLAN_FILE
+        ":5: E08 status: expected one of pending, in_progress, completed, failed, skipped, "
+        "deferred, backlog, in_review, found \"done\"\n" PLAN_FILE
+        ":6: E05 TASK-C depends on TASK-X, and there is no such task. Did you mean 'TASK-A', "
+        "'TASK-B' or 'TASK-C'?\n" PLAN_FILE
+        ":7: E07 complexity: expected a whole number from 1 to 10, found 11\n" PLAN_FILE
+        ":8: E03 there is no file tasks/none.md\n" PLAN_FILE
+        ":8: E04 TASK-E is in no wave\n" PLAN_FILE
+        ":12: E04 wave 2 names TASK-F, and there is no such task. Did you mean 'TASK-A', 'TASK-B' "
+        "or 'TASK-C'?\n" PLAN_FILE ":14: E08 the gate is after wave 9, and there are 3\n" PLAN_FILE
+        ":16: E09 the player is played by acp: not supported yet\n" PLAN_FILE
+        ":17: E10 commands[0]: expected a command that is not empty, found "
+        "\"\"\ntasks/TASK-C.md:5: E07 turns: expected a whole number from 1 to 50, found 0\n");
     plans_load(&place, NULL, &loaded);
     assert_int_equal(loaded.code, BL_EINVAL);
     assert_int_equal(loaded.error.kind, BL_KIND_USAGE);

@@ -2,7 +2,6 @@
 
 #define GATE_TIMEOUT_S      120
 #define GATE_TIMEOUT_S_MOST 600
-#define NONE_IN_LIST        "must be a path inside the repository"
 
 /* ---- verify: --------------------------------------------------------------------------------- */
 
@@ -11,28 +10,12 @@ static bool plan_check_is_blank(const char *text)
     return bl_text_trim(bl_text_from(text)).size == 0;
 }
 
-static void read_commands(struct plan_loader *loader, const struct plan_file *file,
-                          const struct bl_json *key, struct plan_verify_said *verify)
-{
-    const char *const *commands = plan_texts(loader, file, key, "E10");
-    const struct bl_json *element = bl_json_first(key + 1, BL_JSON_ARRAY);
-
-    for (size_t i = 0; commands != NULL && commands[i] != NULL; i++) {
-        bool list = element->type != BL_JSON_END;
-        if (plan_check_is_blank(commands[i]))
-            plan_fault(loader, file, list ? element : key + 1, "E10", "a verify command is empty");
-        if (list)
-            element = bl_json_next(element);
-    }
-    verify->commands = commands;
-}
-
 /* A path that stays below where it begins. */
-static bool stays_inside(const char *path)
+static bool stays_inside(struct bl_text path)
 {
-    struct bl_text rest = bl_text_from(path), part;
+    struct bl_text rest = path, part;
 
-    if (path[0] == '/' || path[0] == '\0')
+    if (path.size == 0 || path.data[0] == '/')
         return false;
     while (bl_text_split(&rest, '/', &part)) {
         if (bl_text_equal(part, BL_TEXT("..")))
@@ -41,55 +24,33 @@ static bool stays_inside(const char *path)
     return true;
 }
 
-static const char *const *read_paths(struct plan_loader *loader, const struct plan_file *file,
-                                     const struct bl_json *key)
-{
-    const char *const *paths = plan_texts(loader, file, key, "E10");
+static const struct bl_form path_form = {.expected = "a path inside the repository",
+                                         .fits = stays_inside};
+static const struct bl_member path_element = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &path_form};
+static const struct bl_member command_element = {
+    .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &plan_form_command};
 
-    for (size_t i = 0; paths != NULL && paths[i] != NULL; i++) {
-        if (!stays_inside(paths[i]))
-            plan_fault(loader, file, key + 1, "E10", "%s: '%s' " NONE_IN_LIST, key->string,
-                       plan_show(loader, bl_text_from(paths[i])));
-    }
-    return paths;
-}
+#define BL_RECORD_STRUCT struct bl_verify_plan
+static const struct bl_member verify_members[] = {
+    BL_MEMBER_STRING("setup", setup, .optional = true, .nullable = true,
+                     .form = &plan_form_command),
+    BL_MEMBER_BOOLEAN("setup_network", setup_network, .optional = true),
+    BL_MEMBER_STRINGS("commands", commands, .optional = true, .or_string = true,
+                      .element = &command_element),
+    BL_MEMBER_DURATION("timeout", timeout_ns, .optional = true, .least = 1,
+                       .most = PLAN_DURATION_MAX_NS),
+    BL_MEMBER_STRINGS("carry", carry, .optional = true, .or_string = true,
+                      .element = &path_element),
+    BL_MEMBER_STRINGS("protect", protect, .optional = true, .or_string = true,
+                      .element = &path_element),
+    BL_MEMBER_BOOLEAN("required", required, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
 
-static void read_verify(struct plan_loader *loader, const struct plan_file *file,
-                        const struct bl_json *mapping, struct plan_verify_said *verify)
-{
-    static const char *const names[] = {"setup", "setup_network", "commands", "timeout",
-                                        "carry", "protect",       "required", NULL};
-
-    if (!plan_keys_check(loader, file, mapping, "E10", "verify", names))
-        return;
-    const struct bl_json *setup = bl_json_get(mapping, BL_TEXT("setup"));
-    const struct bl_json *network = plan_member(mapping, "setup_network");
-    const struct bl_json *commands = plan_member(mapping, "commands");
-    const struct bl_json *timeout = plan_member(mapping, "timeout");
-    const struct bl_json *carry = plan_member(mapping, "carry");
-    const struct bl_json *protect = plan_member(mapping, "protect");
-    const struct bl_json *required = plan_member(mapping, "required");
-    if (setup != NULL && setup->type == BL_JSON_NULL) {
-        verify->setup_said = true;
-    } else if (setup != NULL &&
-               plan_text(loader, file, setup, "E10", "verify.setup", &verify->setup)) {
-        verify->setup_said = true;
-        if (plan_check_is_blank(verify->setup))
-            plan_fault(loader, file, setup, "E10", "verify.setup is empty");
-    }
-    if (network != NULL)
-        verify->setup_network_said = plan_boolean(loader, file, network, &verify->setup_network);
-    if (commands != NULL)
-        read_commands(loader, file, commands, verify);
-    if (timeout != NULL)
-        verify->timeout_said = plan_duration(loader, file, timeout, false, &verify->timeout_ns);
-    if (carry != NULL)
-        verify->carry = read_paths(loader, file, carry);
-    if (protect != NULL)
-        verify->protect = read_paths(loader, file, protect);
-    if (required != NULL)
-        verify->required_said = plan_boolean(loader, file, required, &verify->required);
-}
+static const struct bl_record verify_record =
+    BL_RECORD("verify", struct bl_verify_plan, verify_members, .closed = true);
 
 const char *plan_oracle_read(struct plan_loader *loader, const struct plan_file *file,
                              const struct bl_json *mapping)
@@ -109,44 +70,57 @@ const char *plan_oracle_read(struct plan_loader *loader, const struct plan_file 
 
 /* ---- belay: ---------------------------------------------------------------------------------- */
 
-static void read_on_failure(struct plan_loader *loader, const struct plan_file *file,
-                            const struct bl_json *key, struct plan_said *said)
+struct belay {
+    const struct bl_json *player;
+    const struct bl_json *coach;
+    const struct bl_json *limits;
+    const struct bl_json *verify;
+    enum bl_on_failure on_failure;
+};
+
+#define BL_RECORD_STRUCT struct belay
+static const struct bl_member task_belay_members[] = {
+    BL_MEMBER_JSON("player", player, .optional = true),
+    BL_MEMBER_JSON("coach", coach, .optional = true),
+    BL_MEMBER_JSON("limits", limits, .optional = true),
+    BL_MEMBER_JSON("verify", verify, .optional = true),
+    BL_MEMBER_END,
+};
+static const struct bl_record task_belay_record =
+    BL_RECORD("a task's belay", struct belay, task_belay_members, .closed = true);
+
+static const struct bl_member belay_members[] = {
+    BL_MEMBER_INCLUDE(&task_belay_record),
+    BL_MEMBER_ENUM("on_failure", on_failure, &bl_on_failure_names, .optional = true),
+    BL_MEMBER_END,
+};
+static const struct bl_record belay_record =
+    BL_RECORD("belay", struct belay, belay_members, .closed = true);
+#undef BL_RECORD_STRUCT
+
+void plan_said_read(struct plan_loader *loader, struct plan_draft *draft,
+                    const struct bl_json *mapping)
 {
-    static const char *const words[] = {"wave_end", "cancel_siblings", "continue", NULL};
-    size_t index;
+    bool task = draft != NULL;
+    const struct plan_file *file = task ? &draft->file : &loader->file;
+    struct plan_said *said = task ? &draft->said : &loader->said;
+    struct plan_seat_said *below = task ? loader->said.seats : NULL;
+    struct belay belay = {.on_failure = said->on_failure};
 
-    if (!plan_word(loader, file, key, words, &index))
-        return;
-    said->on_failure_said = true;
-    said->on_failure = (enum bl_on_failure)index;
-}
-
-void plan_said_read(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *mapping, bool task, struct plan_said *said)
-{
-    static const char *const of_feature[] = {"player", "coach",      "limits",
-                                             "verify", "on_failure", NULL};
-    static const char *const of_task[] = {"player", "coach", "limits", "verify", NULL};
-    static const char *const seats[] = {[PLAN_PLAYER] = "player", [PLAN_COACH] = "coach"};
-
-    if (!plan_keys_check(loader, file, mapping, "E08", task ? "a task's belay" : "belay",
-                         task ? of_task : of_feature))
-        return;
-    for (size_t i = 0; i < BL_COUNT(seats); i++) {
-        const struct bl_json *key = plan_member(mapping, seats[i]);
-        if (key != NULL)
-            plan_seat_read(loader, file, key, (enum plan_seat)i,
-                           task ? &loader->said.seats[i] : NULL, &said->seats[i]);
-    }
-    const struct bl_json *limits = plan_member(mapping, "limits");
-    const struct bl_json *verify = plan_member(mapping, "verify");
-    const struct bl_json *on_failure = plan_member(mapping, "on_failure");
-    if (limits != NULL)
-        plan_limits_read(loader, file, limits + 1, task, &said->limits);
-    if (verify != NULL)
-        read_verify(loader, file, verify + 1, &said->verify);
-    if (on_failure != NULL && !task)
-        read_on_failure(loader, file, on_failure, said);
+    plan_record_read(loader, file, task ? &task_belay_record : &belay_record, mapping, "E08",
+                     &belay);
+    said->on_failure = belay.on_failure;
+    if (belay.player != NULL)
+        plan_seat_read(loader, file, belay.player, PLAN_PLAYER, task ? &below[PLAN_PLAYER] : NULL,
+                       &said->seats[PLAN_PLAYER]);
+    if (belay.coach != NULL)
+        plan_seat_read(loader, file, belay.coach, PLAN_COACH, task ? &below[PLAN_COACH] : NULL,
+                       &said->seats[PLAN_COACH]);
+    if (belay.limits != NULL)
+        plan_limits_read(loader, file, belay.limits, task, task ? &draft->limits : &loader->limits,
+                         task ? &draft->timeout : &loader->timeout);
+    if (belay.verify != NULL)
+        plan_record_read(loader, file, &verify_record, belay.verify, "E10", &said->verify);
 }
 
 /* ---- The feature ----------------------------------------------------------------------------- */
@@ -165,18 +139,53 @@ static void warn_of_name(struct plan_loader *loader, const struct bl_json *id)
                   plan_show(loader, name));
 }
 
-static void plan_check_read_names(struct plan_loader *loader, const struct bl_json *root)
+struct feature_said {
+    const char *id;
+    const char *name;
+    const struct bl_json *description;
+    const struct bl_json *belay;
+    const struct bl_json *orchestration;
+    int64_t recommended_parallel;
+    const struct bl_json *elsewhere; /* read by others, or by nobody */
+};
+
+#define ELSEWHERE(key)   BL_MEMBER_JSON(key, elsewhere, .optional = true)
+#define BL_RECORD_STRUCT struct feature_said
+static const struct bl_member feature_members[] = {
+    BL_MEMBER_STRING("id", id, .optional = true),
+    BL_MEMBER_STRING("name", name, .optional = true),
+    BL_MEMBER_JSON("description", description, .optional = true),
+    BL_MEMBER_JSON("belay", belay, .optional = true),
+    BL_MEMBER_JSON("orchestration", orchestration, .optional = true),
+    ELSEWHERE("tasks"),
+    ELSEWHERE("smoke_gates"),
+    ELSEWHERE("behavioural_oracle"),
+    ELSEWHERE("status"),
+    ELSEWHERE("execution"),
+    BL_MEMBER_END,
+};
+static const struct bl_member orchestration_members[] = {
+    BL_MEMBER_INTEGER("recommended_parallel", recommended_parallel, .optional = true, .least = 1),
+    ELSEWHERE("parallel_groups"),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record feature_record =
+    BL_RECORD("the feature", struct feature_said, feature_members);
+
+static const struct bl_record orchestration_record =
+    BL_RECORD("orchestration", struct feature_said, orchestration_members);
+
+static void check_names(struct plan_loader *loader, const struct bl_json *root)
 {
     struct bl_plan *plan = loader->plan;
     const struct plan_file *file = &loader->file;
     const struct bl_json *id = plan_member(root, "id"), *name = plan_member(root, "name");
-    const struct bl_json *description = plan_member(root, "description");
-    struct bl_text text;
 
     if (id == NULL)
         plan_fault(loader, file, root, "E02", "the feature has no id");
-    else if (plan_text(loader, file, id + 1, "E02", "id", &plan->id) &&
-             !plan_id_valid(bl_text_from(plan->id)))
+    else if (plan->id != NULL && !plan_id_valid(bl_text_from(plan->id)))
         plan_fault(loader, file, id + 1, "E02",
                    "the id '%s' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
                    "digit first",
@@ -185,57 +194,31 @@ static void plan_check_read_names(struct plan_loader *loader, const struct bl_js
         warn_of_name(loader, id);
     if (name == NULL)
         plan_fault(loader, file, root, "E02", "the feature has no name");
-    else if (plan_text(loader, file, name + 1, "E02", "name", &plan->name) &&
-             plan_check_is_blank(plan->name))
+    else if (plan->name != NULL && plan_check_is_blank(plan->name))
         plan_fault(loader, file, name + 1, "E02", "the feature's name is empty");
-    if (description != NULL && plan_scalar(loader, description + 1, &text))
-        plan->description = text.data;
-    if (plan->description == NULL)
-        plan->description = "";
-}
-
-static void read_recommended(struct plan_loader *loader, const struct bl_json *orchestration)
-{
-    const struct bl_json *key = plan_member(orchestration, "recommended_parallel");
-    int64_t count;
-
-    if (key == NULL)
-        return;
-    if (plan_integer(loader, key + 1, &count) && count >= 1)
-        loader->plan->recommended_parallel = count;
-    else
-        plan_fault(loader, &loader->file, key + 1, "E07",
-                   "recommended_parallel must be a whole number of 1 or more, is %s",
-                   plan_show_value(loader, key + 1));
 }
 
 void plan_feature_read(struct plan_loader *loader)
 {
-    static const char *const names[] = {"id",    "name",          "description", "tasks",
-                                        "belay", "orchestration", "smoke_gates", NULL};
-    static const char *const others[] = {"behavioural_oracle", "status", "execution", NULL};
-    static const char *const orchestration_names[] = {"parallel_groups", "recommended_parallel",
-                                                      NULL};
-    static const char *const none[] = {NULL};
-    const struct plan_file *file = &loader->file;
-    const struct bl_json *root = file->document.root;
-    const struct bl_json *belay = plan_member(root, "belay");
-    const struct bl_json *orchestration = plan_member(root, "orchestration");
+    const struct bl_json *root = loader->file.document.root;
+    struct bl_plan *plan = loader->plan;
+    struct feature_said said = {0};
+    struct bl_text text = {"", 0};
 
-    plan_keys_warn(loader, file, root, names, others);
-    plan_check_read_names(loader, root);
-    if (belay != NULL)
-        plan_said_read(loader, file, belay + 1, false, &loader->said);
-    loader->oracle = plan_oracle_read(loader, file, root);
-    if (orchestration == NULL)
-        return;
-    if (!bl_json_is(orchestration + 1, BL_JSON_OBJECT)) {
-        plan_fault(loader, file, orchestration + 1, "E04", "orchestration must be a mapping, is %s",
-                   bl_value_type(orchestration + 1));
-        return;
-    }
-    plan_keys_warn(loader, file, orchestration + 1, orchestration_names, none);
-    read_recommended(loader, orchestration + 1);
+    plan_record_read(loader, &loader->file, &feature_record, root, "E02", &said);
+    plan->id = said.id;
+    plan->name = said.name;
+    check_names(loader, root);
+    if (said.description != NULL)
+        plan_scalar(loader, said.description, &text);
+    plan->description = text.data;
+    if (said.belay != NULL)
+        plan_said_read(loader, NULL, said.belay);
+    loader->oracle = plan_oracle_read(loader, &loader->file, root);
+    if (said.orchestration != NULL)
+        plan_record_read(loader, &loader->file, &orchestration_record, said.orchestration, "E04",
+                         &said);
+    plan->recommended_parallel = said.recommended_parallel;
 }
 
 /* ---- smoke_gates: ---------------------------------------------------------------------------- */
@@ -291,53 +274,43 @@ static void read_after_wave(struct plan_loader *loader, const struct bl_json *ma
         gate_wave(loader, element);
 }
 
-static void read_gate_timeout(struct plan_loader *loader, const struct bl_json *key,
-                              uint64_t *timeout_ns)
-{
-    uint64_t ns;
+struct gate_said {
+    struct bl_smoke_gate gate;
+    const struct bl_json *after_wave;
+    const struct bl_json *command;
+};
 
-    if (!plan_duration(loader, &loader->file, key, false, &ns))
-        return;
-    if (ns < BL_NS_PER_S || ns > GATE_TIMEOUT_S_MOST * BL_NS_PER_S)
-        plan_fault(loader, &loader->file, key + 1, "E07",
-                   "the gate's timeout must be from 1 to %d seconds, is %s", GATE_TIMEOUT_S_MOST,
-                   plan_show_value(loader, key + 1));
-    else
-        *timeout_ns = ns;
-}
+#define BL_RECORD_STRUCT struct gate_said
+static const struct bl_member gate_members[] = {
+    BL_MEMBER_JSON("after_wave", after_wave, .optional = true),
+    BL_MEMBER_JSON("command", command, .optional = true),
+    BL_MEMBER_INTEGER("expected_exit", gate.expected_exit, .optional = true, .most = 255),
+    BL_MEMBER_DURATION("timeout", gate.timeout_ns, .optional = true, .least = BL_NS_PER_S,
+                       .most = GATE_TIMEOUT_S_MOST * BL_NS_PER_S),
+    BL_MEMBER_BOOLEAN("exit5_is_hard_fail", gate.exit5_is_hard_fail, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record gate_record =
+    BL_RECORD("smoke_gates", struct gate_said, gate_members, .closed = true);
 
 void plan_gate_read(struct plan_loader *loader)
 {
-    static const char *const names[] = {"after_wave",         "command", "expected_exit", "timeout",
-                                        "exit5_is_hard_fail", NULL};
     const struct plan_file *file = &loader->file;
-    struct bl_smoke_gate *gate = &loader->plan->gate;
     const struct bl_json *gates = plan_member(file->document.root, "smoke_gates");
+    struct gate_said said = {.gate = {.timeout_ns = GATE_TIMEOUT_S * BL_NS_PER_S}};
 
-    *gate = (struct bl_smoke_gate){.timeout_ns = GATE_TIMEOUT_S * BL_NS_PER_S};
-    if (gates == NULL || !plan_keys_check(loader, file, gates + 1, "E08", "smoke_gates", names))
-        return;
-    const struct bl_json *command = plan_member(gates + 1, "command");
-    const struct bl_json *expected = plan_member(gates + 1, "expected_exit");
-    const struct bl_json *timeout = plan_member(gates + 1, "timeout");
-    const struct bl_json *hard = plan_member(gates + 1, "exit5_is_hard_fail");
-    int64_t exit_code;
-
-    if (command == NULL)
-        plan_fault(loader, file, gates, "E10", "the gate has no command");
-    else if (plan_text(loader, file, command + 1, "E10", "the gate's command", &gate->command) &&
-             plan_check_is_blank(gate->command))
-        plan_fault(loader, file, command + 1, "E10", "the gate's command is empty");
-    if (expected != NULL && plan_integer(loader, expected + 1, &exit_code) && exit_code >= 0 &&
-        exit_code <= 255)
-        gate->expected_exit = (int)exit_code;
-    else if (expected != NULL)
-        plan_fault(loader, file, expected + 1, "E07",
-                   "expected_exit must be a whole number from 0 to 255, is %s",
-                   plan_show_value(loader, expected + 1));
-    if (timeout != NULL)
-        read_gate_timeout(loader, timeout, &gate->timeout_ns);
-    if (hard != NULL)
-        plan_boolean(loader, file, hard, &gate->exit5_is_hard_fail);
-    read_after_wave(loader, gates + 1);
+    if (gates != NULL)
+        plan_record_read(loader, file, &gate_record, gates + 1, "E08", &said);
+    if (gates != NULL && bl_json_is(gates + 1, BL_JSON_OBJECT)) {
+        if (said.command == NULL)
+            plan_fault(loader, file, gates, "E10", "the gate has no command");
+        else if (plan_text(loader, file, said.command, "E10", "the gate's command",
+                           &said.gate.command) &&
+                 plan_check_is_blank(said.gate.command))
+            plan_fault(loader, file, said.command, "E10", "the gate's command is empty");
+        read_after_wave(loader, gates + 1);
+    }
+    loader->plan->gate = said.gate;
 }

@@ -7,14 +7,21 @@
 #define OPERATION              "load the plan"
 #define VERIFY_TIMEOUT_DEFAULT (600 * BL_NS_PER_S)
 
+static const char *const on_failure_words[] = {
+    [BL_ON_FAILURE_WAVE_END] = "wave_end",
+    [BL_ON_FAILURE_CANCEL_SIBLINGS] = "cancel_siblings",
+    [BL_ON_FAILURE_CONTINUE] = "continue",
+};
+const struct bl_names bl_on_failure_names = BL_NAMES(on_failure_words);
+
+const char *bl_on_failure_name(enum bl_on_failure policy)
+{
+    return bl_names_get(&bl_on_failure_names, policy);
+}
+
 /* ---- Resolving ------------------------------------------------------------------------------- */
 
-static const char *const *choose_list(const char *const *task, const char *const *feature)
-{
-    static const char *const none[] = {NULL};
-
-    return task != NULL ? task : feature != NULL ? feature : none;
-}
+static const char *const no_texts[] = {NULL};
 
 /* The commands, and the oracle after them. */
 static const char *const *add_command(struct bl_arena *arena, const char *const *commands,
@@ -35,20 +42,16 @@ static const char *const *add_command(struct bl_arena *arena, const char *const 
 static void decide_verify(struct plan_loader *loader, const struct plan_draft *draft,
                           struct bl_plan_task *task)
 {
-    const struct plan_verify_said *own = &draft->said.verify, *below = &loader->said.verify;
+    struct bl_verify_plan *verify = &task->verify;
     const char *oracle = draft->oracle != NULL ? draft->oracle : loader->oracle;
 
-    task->verify = (struct bl_verify_plan){
-        .setup = own->setup_said ? own->setup : below->setup,
-        .setup_network = own->setup_network_said ? own->setup_network : below->setup_network,
-        .commands = add_command(loader->arena, choose_list(own->commands, below->commands), oracle),
-        .timeout_ns = own->timeout_said     ? own->timeout_ns
-                      : below->timeout_said ? below->timeout_ns
-                                            : VERIFY_TIMEOUT_DEFAULT,
-        .carry = choose_list(own->carry, below->carry),
-        .protect = choose_list(own->protect, below->protect),
-        .required = own->required_said ? own->required : below->required,
-    };
+    *verify = draft->said.verify;
+    verify->commands =
+        add_command(loader->arena, verify->commands != NULL ? verify->commands : no_texts, oracle);
+    if (verify->carry == NULL)
+        verify->carry = no_texts;
+    if (verify->protect == NULL)
+        verify->protect = no_texts;
     if (task->verify.required && task->verify.commands[0] == NULL && !task->manual)
         plan_fault(loader, &loader->file, draft->node, "E10",
                    "verify is required, and %s has no verify commands", task->id);
@@ -196,8 +199,8 @@ int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
     struct bl_list warnings;
 
     plan_loader_init(loader, options, arena);
-    if (options->overrides != NULL)
-        plan_limits_overrides(options->overrides, &loader->command_line);
+    plan_limits_init(loader);
+    loader->said.verify.timeout_ns = VERIFY_TIMEOUT_DEFAULT;
     int code = plan_find(loader, error);
     if (code == 0)
         plan_read_all(loader);

@@ -7,7 +7,7 @@
 #define BELAY_FEATURE_PLAN_H
 
 #include <belay/feature.h>
-#include <belay/value.h>
+#include <belay/source.h>
 
 #define PLAN_SIZE_MAX         ((size_t)1 << 20)
 #define PLAN_TASK_SIZE_MAX    ((size_t)256 * 1024)
@@ -28,35 +28,11 @@ struct plan_file {
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 
-enum plan_limit {
-    PLAN_TASK_TIMEOUT,
-    PLAN_TIMEOUT_MULTIPLIER,
-    PLAN_FEATURE_TIMEOUT,
-    PLAN_PARALLEL,
-    PLAN_TURNS,
-    PLAN_MIN_TURN_BUDGET,
-    PLAN_COACH_GRACE,
-    PLAN_DRAIN,
-    PLAN_MERGE_TURNS,
-    PLAN_MERGE_TIMEOUT,
-    PLAN_FEEDBACK_ISSUES,
-    PLAN_MAX_BUDGET_TOKENS,
-    PLAN_MAX_BUDGET_USD,
-};
-
-#define PLAN_LIMIT_COUNT ((size_t)PLAN_MAX_BUDGET_USD + 1)
-
-struct plan_limit_value {
-    bool said;
-    bool none;       /* null */
-    uint64_t amount; /* ns, or how many */
-    double number;   /* of multiplier and cost */
-    uint32_t line;
-};
-
-/* What one place says of limits. */
-struct plan_limits {
-    struct plan_limit_value values[PLAN_LIMIT_COUNT];
+/* Which of the places that may say it has decided the timeout of a task. */
+struct plan_timeout {
+    const char *source; /* "default", "feature", "autobuild", "task" or "command line" */
+    bool own;           /* the task's own file says it */
+    uint32_t line;      /* 0: no file says it */
 };
 
 /* A seat as one place has it; NULL, or said false: not said. */
@@ -66,27 +42,13 @@ struct plan_seat_said {
     const char *persona;
     bool permission_said;
     enum bl_permission_mode permission;
-    bool max_steps_said;
-    uint64_t max_steps;
+    uint64_t max_steps; /* 0: not said */
     const char *const *command;
+    const struct bl_json *acp;
     bool grace_said;
     uint64_t grace_ns;
     bool sandbox_said;
     enum bl_sandbox sandbox;
-};
-
-struct plan_verify_said {
-    bool setup_said;
-    const char *setup;
-    bool setup_network_said;
-    bool setup_network;
-    const char *const *commands;
-    bool timeout_said;
-    uint64_t timeout_ns;
-    const char *const *carry;
-    const char *const *protect;
-    bool required_said;
-    bool required;
 };
 
 enum plan_seat {
@@ -96,10 +58,8 @@ enum plan_seat {
 
 /* A `belay:` mapping. */
 struct plan_said {
-    struct plan_limits limits;
     struct plan_seat_said seats[2];
-    struct plan_verify_said verify;
-    bool on_failure_said;
+    struct bl_verify_plan verify; /* of a task: read over the feature's */
     enum bl_on_failure on_failure;
 };
 
@@ -113,7 +73,8 @@ struct plan_draft {
     size_t dependency_count;
     struct plan_file file; /* the task's own; name NULL: it could not be read */
     struct plan_said said;
-    struct plan_limits autobuild;
+    struct bl_feature_limits limits; /* the feature's, and what the task's file says over them */
+    struct plan_timeout timeout;
     const char *oracle; /* NULL: none */
     size_t wave;        /* as it is declared, from 1; 0: in none */
 };
@@ -128,7 +89,8 @@ struct plan_loader {
     size_t suggestion_count;
     struct bl_map seen; /* problems by their text: an alias shows the same place twice */
     struct plan_file file;
-    struct plan_limits command_line;
+    struct bl_feature_limits limits; /* of the feature; the command line is above them */
+    struct plan_timeout timeout;
     struct plan_said said; /* of the feature */
     struct plan_draft *drafts;
     struct bl_map ids;  /* in lower case; value: number + 1 of the task */
@@ -180,27 +142,13 @@ bool plan_text(struct plan_loader *loader, const struct plan_file *file,
                const struct bl_json *value, const char *code, const char *name,
                const char **ret_text);
 bool plan_integer(struct plan_loader *loader, const struct bl_json *value, int64_t *ret_integer);
-bool plan_number(struct plan_loader *loader, const struct bl_json *value, double *ret_number);
-bool plan_boolean(struct plan_loader *loader, const struct plan_file *file,
-                  const struct bl_json *key, bool *ret_value);
-/* Within 7 days, and above zero unless `zero`; else E07. */
-bool plan_duration(struct plan_loader *loader, const struct plan_file *file,
-                   const struct bl_json *key, bool zero, uint64_t *ret_ns);
-/* One of `words`, which end in NULL; else E08. */
-bool plan_word(struct plan_loader *loader, const struct plan_file *file, const struct bl_json *key,
-               const char *const *words, size_t *ret_index);
-/* Texts in a list, or one; end in NULL. NULL: a fault of that code was noted. */
-const char *const *plan_texts(struct plan_loader *loader, const struct plan_file *file,
-                              const struct bl_json *key, const char *code);
-/* E08 for each key that is none of `names`, which end in NULL. `what` is the mapping. False: it is
- * no mapping, which is a fault of `code`. */
-bool plan_keys_check(struct plan_loader *loader, const struct plan_file *file,
-                     const struct bl_json *mapping, const char *code, const char *what,
-                     const char *const *names);
-/* A warning for each key that is not in `names` or `others` and near one of `names`. */
-void plan_keys_warn(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *mapping, const char *const *names,
-                    const char *const *others);
+/* Reads a mapping over what `*into` holds; every fault is noted: E07 of numbers and durations, E08
+ * of words and unknown keys, else `code`. False: there was one. Keys that are only near to others
+ * are warned of in records that are not closed. */
+bool plan_record_read(struct plan_loader *loader, const struct plan_file *file,
+                      const struct bl_record *record, const struct bl_json *mapping,
+                      const char *code, void *into);
+extern const struct bl_form plan_form_command; /* for a shell: not empty */
 
 /* ---- plan_find.c ---- */
 
@@ -211,9 +159,9 @@ int plan_find(struct plan_loader *loader, struct bl_error *error);
 
 /* ---- plan_check.c: the parts of a feature file ---- */
 
-/* A `belay:` mapping, of the feature or (`task`) of a task. */
-void plan_said_read(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *mapping, bool task, struct plan_said *said);
+/* A `belay:` mapping, of the feature or of a task (`draft` not NULL). */
+void plan_said_read(struct plan_loader *loader, struct plan_draft *draft,
+                    const struct bl_json *mapping);
 void plan_feature_read(struct plan_loader *loader);
 /* After the waves are known. */
 void plan_gate_read(struct plan_loader *loader);
@@ -223,11 +171,14 @@ const char *plan_oracle_read(struct plan_loader *loader, const struct plan_file 
 
 /* ---- plan_limits.c ---- */
 
+/* What is said where nothing is. */
+void plan_limits_init(struct plan_loader *loader);
+/* Reads a limits: mapping over the limits of the feature, or (`task`) of a task. */
 void plan_limits_read(struct plan_loader *loader, const struct plan_file *file,
-                      const struct bl_json *mapping, bool task, struct plan_limits *limits);
-void plan_autobuild_read(struct plan_loader *loader, const struct plan_file *file,
-                         const struct bl_json *mapping, struct plan_limits *limits);
-void plan_limits_overrides(const struct bl_plan_overrides *overrides, struct plan_limits *limits);
+                      const struct bl_json *mapping, bool task, struct bl_feature_limits *limits,
+                      struct plan_timeout *timeout);
+void plan_autobuild_read(struct plan_loader *loader, struct plan_draft *draft,
+                         const struct bl_json *mapping);
 /* Decides the limits of the feature; then those of a task, with its deadline. */
 void plan_limits_decide(struct plan_loader *loader);
 void plan_task_limits_decide(struct plan_loader *loader, size_t number);
@@ -235,7 +186,7 @@ void plan_task_limits_decide(struct plan_loader *loader, size_t number);
 /* ---- plan_seat.c ---- */
 
 void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *key, enum plan_seat which,
+                    const struct bl_json *mapping, enum plan_seat which,
                     const struct plan_seat_said *below, struct plan_seat_said *said);
 /* What is said comes to; `task` may be NULL. */
 void plan_seat_decide(enum plan_seat which, const struct plan_seat_said *feature,

@@ -183,7 +183,7 @@ const char *plan_show_value(struct plan_loader *loader, const struct bl_json *va
     struct bl_text text;
 
     if (!plan_scalar(loader, value, &text))
-        return bl_value_type(value);
+        return bl_source_type(value);
     return bl_arena_printf(loader->arena, "'%s'", plan_show(loader, text)).data;
 }
 
@@ -277,7 +277,7 @@ bool plan_file_parse(struct plan_loader *loader, struct plan_file *file, struct 
     }
     if (!bl_json_is(file->document.root, BL_JSON_OBJECT)) {
         plan_fault(loader, file, file->document.root, "E01", "this must be one YAML mapping, is %s",
-                   bl_value_type(file->document.root));
+                   bl_source_type(file->document.root));
         return false;
     }
     find_duplicates(loader, file);
@@ -326,7 +326,8 @@ bool plan_text(struct plan_loader *loader, const struct plan_file *file,
     struct bl_text text;
 
     if (!plan_scalar(loader, value, &text)) {
-        plan_fault(loader, file, value, code, "%s must be text, is %s", name, bl_value_type(value));
+        plan_fault(loader, file, value, code, "%s must be text, is %s", name,
+                   bl_source_type(value));
         return false;
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
@@ -354,183 +355,65 @@ bool plan_integer(struct plan_loader *loader, const struct bl_json *value, int64
     return bl_json_int64(typed(loader, value), ret_integer);
 }
 
-bool plan_number(struct plan_loader *loader, const struct bl_json *value, double *ret_number)
-{
-    return bl_json_double(typed(loader, value), ret_number);
-}
-
-bool plan_boolean(struct plan_loader *loader, const struct plan_file *file,
-                  const struct bl_json *key, bool *ret_value)
-{
-    static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
-    const struct bl_json *value = key + 1;
-    struct bl_text text;
-
-    if (bl_json_is(value, BL_JSON_BOOLEAN)) {
-        *ret_value = value->boolean;
-        return true;
-    }
-    for (size_t i = 0; i < BL_COUNT(words) && plan_scalar(loader, value, &text); i++) {
-        if (text.size == strlen(words[i]) && strcasecmp(text.data, words[i]) == 0) {
-            *ret_value = i >= BL_COUNT(words) / 2;
-            return true;
-        }
-    }
-    plan_fault(loader, file, value, "E08", "%s must be true or false, is %s", key->string,
-               plan_show_value(loader, value));
-    return false;
-}
-
-bool plan_duration(struct plan_loader *loader, const struct plan_file *file,
-                   const struct bl_json *key, bool zero, uint64_t *ret_ns)
-{
-    const struct bl_json *value = key + 1;
-    int code = BL_EPARSE;
-    int64_t ns = 0;
-    double seconds;
-
-    if (bl_json_is(value, BL_JSON_STRING))
-        code = bl_duration_parse(bl_text_trim(bl_json_text(value)), &ns, NULL);
-    else if (bl_json_double(value, &seconds))
-        code = bl_duration_from_seconds(seconds, &ns, NULL);
-    if (code == 0 && ns >= (zero ? 0 : 1) && (uint64_t)ns <= PLAN_DURATION_MAX_NS) {
-        *ret_ns = (uint64_t)ns;
-        return true;
-    }
-    plan_fault(loader, file, value, "E07",
-               "%s must be a duration %s and at most 7 days, like 2400s, 45m or a number of "
-               "seconds; is %s",
-               key->string, zero ? "of zero or more" : "above zero",
-               plan_show_value(loader, value));
-    return false;
-}
-
-/* "a, b or c" in the arena. */
-static const char *list_words(struct plan_loader *loader, const char *const *words)
-{
-    struct bl_buffer all;
-
-    bl_buffer_init(&all, 4096);
-    for (size_t i = 0; words[i] != NULL; i++)
-        bl_buffer_printf(&all, "%s%s",
-                         i == 0                 ? ""
-                         : words[i + 1] != NULL ? ", "
-                                                : " or ",
-                         words[i]);
-    const char *result = bl_arena_text(loader->arena, bl_buffer_text(&all)).data;
-    bl_buffer_done(&all);
-    return result;
-}
-
-static size_t count_words(const char *const *words)
-{
-    size_t count = 0;
-
-    while (words[count] != NULL)
-        count++;
-    return count;
-}
-
-bool plan_word(struct plan_loader *loader, const struct plan_file *file, const struct bl_json *key,
-               const char *const *words, size_t *ret_index)
-{
-    struct bl_text text = {0};
-    bool scalar = plan_scalar(loader, key + 1, &text);
-
-    /* In JSON, off is false. */
-    if (bl_json_is(key + 1, BL_JSON_BOOLEAN) && !key[1].boolean)
-        text = BL_TEXT("off");
-    for (size_t i = 0; scalar && words[i] != NULL; i++) {
-        if (bl_text_equal(text, bl_text_from(words[i]))) {
-            *ret_index = i;
-            return true;
-        }
-    }
-    plan_fault(loader, file, key + 1, "E08", "%s is %s: it may be %s.%s", key->string,
-               plan_show_value(loader, key + 1), list_words(loader, words),
-               scalar
-                   ? plan_suggest(loader, text.size > 0 ? text.data : "", words, count_words(words))
-                   : "");
-    return false;
-}
-
-const char *const *plan_texts(struct plan_loader *loader, const struct plan_file *file,
-                              const struct bl_json *key, const char *code)
-{
-    const struct bl_json *value = key + 1;
-    bool list = bl_json_is(value, BL_JSON_ARRAY), whole = true;
-    size_t count = 0;
-    const char **texts =
-        bl_arena_zalloc(loader->arena, ((list ? bl_json_size(value) : 1) + 1) * sizeof *texts);
-
-    if (bl_json_is(value, BL_JSON_OBJECT)) {
-        plan_fault(loader, file, value, code, "%s must be a list of texts, is a mapping",
-                   key->string);
-        return NULL;
-    }
-    if (!list)
-        return plan_text(loader, file, value, code, key->string, &texts[0]) ? texts : NULL;
-    BL_JSON_EACH (element, value) {
-        if (plan_text(loader, file, element, code, key->string, &texts[count]))
-            count++;
-        else
-            whole = false;
-    }
-    return whole ? texts : NULL;
-}
-
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
-static bool plan_read_is_named(struct bl_text key, const char *const *names)
+/* A mapping while it is read. */
+struct reading {
+    struct bl_source source;
+    struct plan_loader *loader;
+    const struct plan_file *file;
+    const char *name; /* of the record */
+    const char *code;
+};
+
+static const char *code_of(const struct reading *reading, const struct bl_member *member)
 {
-    for (size_t i = 0; names[i] != NULL; i++) {
-        if (bl_text_equal(key, bl_text_from(names[i])))
-            return true;
-    }
-    return false;
+    enum bl_member_type type = member != NULL ? member->type : BL_TYPE_END;
+
+    if (type == BL_TYPE_INTEGER || type == BL_TYPE_NUMBER || type == BL_TYPE_DURATION)
+        return "E07";
+    if (type == BL_TYPE_END || type == BL_TYPE_BOOLEAN || type == BL_TYPE_ENUM ||
+        member->names != NULL)
+        return "E08";
+    return reading->code;
 }
 
-bool plan_keys_check(struct plan_loader *loader, const struct plan_file *file,
-                     const struct bl_json *mapping, const char *code, const char *what,
-                     const char *const *names)
+static void plan_read_tell(struct bl_source *source, const struct bl_record_fault *fault)
 {
-    if (!bl_json_is(mapping, BL_JSON_OBJECT)) {
-        plan_fault(loader, file, mapping, code, "%s must be a mapping, is %s", what,
-                   bl_value_type(mapping));
-        return false;
-    }
-    BL_JSON_MEMBERS (key, mapping) {
-        if (plan_read_is_named(bl_json_text(key), names))
-            continue;
-        const char *near = plan_suggest(loader, key->string, names, count_words(names));
-        if (near[0] != '\0')
-            plan_fault(loader, file, key, "E08", "%s has no key '%s'.%s", what,
-                       plan_show(loader, bl_json_text(key)), near);
-        else
-            plan_fault(loader, file, key, "E08", "%s has no key '%s': it may have %s", what,
-                       plan_show(loader, bl_json_text(key)), list_words(loader, names));
-    }
-    return true;
+    const struct reading *reading = BL_CONTAINER(source, struct reading, source);
+    char text[700];
+
+    /* Of what is no mapping there is no path. */
+    bool whole = fault->member != NULL && fault->path[0] == '\0';
+    bl_record_fault_text(fault, text, sizeof text);
+    if (fault->ignored)
+        plan_warn(reading->loader, reading->file, fault->node, "%s", text);
+    else
+        plan_fault(reading->loader, reading->file, fault->node, code_of(reading, fault->member),
+                   "%s%s%s", whole ? reading->name : "", whole ? ": " : "", text);
 }
 
-void plan_keys_warn(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *mapping, const char *const *names,
-                    const char *const *others)
+bool plan_record_read(struct plan_loader *loader, const struct plan_file *file,
+                      const struct bl_record *record, const struct bl_json *mapping,
+                      const char *code, void *into)
 {
-    BL_JSON_MEMBERS (key, mapping) {
-        struct bl_suggestion suggestion;
-        if (plan_read_is_named(bl_json_text(key), names) ||
-            plan_read_is_named(bl_json_text(key), others))
-            continue;
-        bl_suggestion_init(&suggestion, key->string);
-        for (size_t i = 0; names[i] != NULL; i++) {
-            /* One that only goes on where the other ends is another word, not a slip. */
-            size_t known = strlen(names[i]), own = bl_json_size(key);
-            if (own + 2 >= known && own <= known + 2)
-                bl_suggestion_offer(&suggestion, names[i]);
-        }
-        if (suggestion.best != NULL)
-            plan_warn(loader, file, key, "the key '%s' is ignored. Did you mean '%s'?",
-                      plan_show(loader, bl_json_text(key)), suggestion.best);
-    }
+    struct reading reading = {
+        .source = {.document = file->document, .loose = true, .tell = plan_read_tell},
+        .loader = loader,
+        .file = file,
+        .name = record->name,
+        .code = code,
+    };
+
+    return bl_source_read(&reading.source, loader->arena, record, mapping, into) == 0;
 }
+
+static bool plan_read_is_command(struct bl_text text)
+{
+    return bl_text_trim(text).size > 0;
+}
+
+const struct bl_form plan_form_command = {
+    .expected = "a command that is not empty",
+    .fits = plan_read_is_command,
+};

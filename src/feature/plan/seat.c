@@ -10,42 +10,52 @@
 #define PATH_DEFAULT     "/usr/local/bin:/usr/bin:/bin"
 
 static const char *const seat_names[] = {[PLAN_PLAYER] = "player", [PLAN_COACH] = "coach"};
+static const char *const permission_words[] = {
+    [BL_PERMISSION_AUTO] = "auto", [BL_PERMISSION_READ_ONLY] = "read-only"};
+static const struct bl_names permissions = BL_NAMES(permission_words);
 
-enum seat_key {
-    SEAT_PROVIDER,
-    SEAT_MODEL,
-    SEAT_PERSONA,
-    SEAT_PERMISSION,
-    SEAT_MAX_STEPS,
-    SEAT_COMMAND,
-    SEAT_GRACE,
-    SEAT_ACP,
-    SEAT_SANDBOX,
-    SEAT_KEY_COUNT,
+#define BL_RECORD_STRUCT struct plan_seat_said
+static const struct bl_member seat_members[] = {
+    BL_MEMBER_STRING("provider", provider, .optional = true, .least = 1),
+    BL_MEMBER_STRING("model", model, .optional = true, .least = 1),
+    BL_MEMBER_STRING("persona", persona, .optional = true, .least = 1),
+    BL_MEMBER_ENUM("permission", permission, &permissions, .optional = true,
+                   BL_KNOWN(permission_said)),
+    BL_MEMBER_INTEGER("max_steps", max_steps, .optional = true, .least = 1, .most = MAX_STEPS_MOST),
+    BL_MEMBER_STRINGS("command", command, .optional = true, .least = 1,
+                      .about = "like [program, --flag]: there is no shell"),
+    BL_MEMBER_DURATION("grace", grace_ns, .optional = true, .most = PLAN_DURATION_MAX_NS,
+                       BL_KNOWN(grace_said)),
+    BL_MEMBER_JSON("acp", acp, .optional = true),
+    BL_MEMBER_ENUM("sandbox", sandbox, &bl_sandbox_names, .optional = true, BL_KNOWN(sandbox_said)),
+    BL_MEMBER_END,
 };
+#undef BL_RECORD_STRUCT
 
-static const char *const seat_keys[] = {
-    [SEAT_PROVIDER] = "provider",   [SEAT_MODEL] = "model",
-    [SEAT_PERSONA] = "persona",     [SEAT_PERMISSION] = "permission",
-    [SEAT_MAX_STEPS] = "max_steps", [SEAT_COMMAND] = "command",
-    [SEAT_GRACE] = "grace",         [SEAT_ACP] = "acp",
-    [SEAT_SANDBOX] = "sandbox",     [SEAT_KEY_COUNT] = NULL,
+static const struct bl_record seat_records[] = {
+    [PLAN_PLAYER] = BL_RECORD("the player", struct plan_seat_said, seat_members, .closed = true),
+    [PLAN_COACH] = BL_RECORD("the coach", struct plan_seat_said, seat_members, .closed = true),
 };
 
 /* A seat while it is read. */
 struct reading {
     struct plan_loader *loader;
     const struct plan_file *file;
-    const struct bl_json *keys[SEAT_KEY_COUNT]; /* NULL: not said */
+    const struct bl_json *mapping;
     const char *name;
     struct plan_seat_said *said;
 };
 
-static bool has_agent_keys(const struct reading *reading)
+static bool is_agent(const struct plan_seat_said *said)
 {
-    return reading->keys[SEAT_PROVIDER] != NULL || reading->keys[SEAT_MODEL] != NULL ||
-           reading->keys[SEAT_PERSONA] != NULL || reading->keys[SEAT_PERMISSION] != NULL ||
-           reading->keys[SEAT_MAX_STEPS] != NULL;
+    return said->provider != NULL || said->model != NULL || said->persona != NULL ||
+           said->permission_said || said->max_steps > 0;
+}
+
+/* The key of a member; NULL: it is not said. */
+static const struct bl_json *seat_key(const struct reading *reading, const char *name)
+{
+    return plan_member(reading->mapping, name);
 }
 
 /* ---- Commands -------------------------------------------------------------------------------- */
@@ -78,7 +88,7 @@ static void find_program(struct reading *reading, const char **words)
 {
     struct plan_loader *loader = reading->loader;
     const char *program = words[0];
-    const struct bl_json *place = bl_json_first(reading->keys[SEAT_COMMAND] + 1, BL_JSON_ARRAY);
+    const struct bl_json *place = bl_json_at(seat_key(reading, "command") + 1, 0);
 
     if (program[0] == '\0') {
         plan_fault(loader, reading->file, place, "E09", "the %s's command has an empty program",
@@ -100,27 +110,6 @@ static void find_program(struct reading *reading, const char **words)
     else if (!is_program(words[0]))
         plan_fault(loader, reading->file, place, "E09", "the %s's program %s is not executable",
                    reading->name, words[0]);
-}
-
-static void plan_seat_read_command(struct reading *reading)
-{
-    struct plan_loader *loader = reading->loader;
-    const struct bl_json *key = reading->keys[SEAT_COMMAND];
-
-    if (!bl_json_is(key + 1, BL_JSON_ARRAY) || bl_json_size(key + 1) == 0) {
-        plan_fault(loader, reading->file, key + 1, "E09",
-                   "the %s's command must be a list of arguments, like [program, --flag]: there "
-                   "is no shell; is %s",
-                   reading->name,
-                   bl_json_is(key + 1, BL_JSON_ARRAY) ? "an empty list"
-                                                      : plan_show_value(loader, key + 1));
-        return;
-    }
-    const char *const *words = plan_texts(loader, reading->file, key, "E09");
-    if (words == NULL)
-        return;
-    reading->said->command = words;
-    find_program(reading, (const char **)words);
 }
 
 /* ---- Agents ---------------------------------------------------------------------------------- */
@@ -147,15 +136,15 @@ static void check_script(struct reading *reading, const char *script, const stru
 static void check_provider(struct reading *reading, const char *provider, const char *model)
 {
     struct plan_loader *loader = reading->loader;
-    const struct bl_json *key = reading->keys[SEAT_PROVIDER] != NULL ? reading->keys[SEAT_PROVIDER]
-                                                                     : reading->keys[SEAT_MODEL];
+    const struct bl_json *key =
+        seat_key(reading, reading->said->provider != NULL ? "provider" : "model");
     struct bl_config_choice choice = {provider, model};
     struct bl_config_found found;
     struct bl_error error = {0};
 
     if (provider != NULL && strcmp(provider, "script") == 0) {
         if (reading->said->model != NULL)
-            check_script(reading, reading->said->model, reading->keys[SEAT_MODEL] + 1);
+            check_script(reading, reading->said->model, seat_key(reading, "model") + 1);
         else if (model == NULL)
             plan_fault(loader, reading->file, key + 1, "E09",
                        "the %s's provider is script, and no file is named: say model: FILE",
@@ -191,59 +180,27 @@ static void check_persona(struct reading *reading)
     count = 0;
     BL_LIST_EACH (link, personas)
         names[count++] = BL_CONTAINER(link, struct bl_persona, link)->name;
-    plan_fault(loader, reading->file, reading->keys[SEAT_PERSONA] + 1, "E09",
+    plan_fault(loader, reading->file, seat_key(reading, "persona") + 1, "E09",
                "the %s's persona '%s' is not known.%s", reading->name,
                plan_show(loader, bl_text_from(reading->said->persona)),
                plan_suggest(loader, reading->said->persona, names, count));
 }
 
-static void read_max_steps(struct reading *reading)
+/* Also one whose value does not fit. */
+static bool has_agent_keys(const struct reading *reading)
 {
-    const struct bl_json *key = reading->keys[SEAT_MAX_STEPS];
-    int64_t steps;
+    static const char *const names[] = {"provider", "model", "persona", "permission", "max_steps"};
+    size_t i = 0;
 
-    if (plan_integer(reading->loader, key + 1, &steps) && steps >= 1 && steps <= MAX_STEPS_MOST) {
-        reading->said->max_steps = (uint64_t)steps;
-        reading->said->max_steps_said = true;
-        return;
-    }
-    plan_fault(reading->loader, reading->file, key + 1, "E07",
-               "max_steps must be a whole number from 1 to %d, is %s", MAX_STEPS_MOST,
-               plan_show_value(reading->loader, key + 1));
+    while (i < BL_COUNT(names) && seat_key(reading, names[i]) == NULL)
+        i++;
+    return i < BL_COUNT(names);
 }
 
-static void plan_seat_read_text(struct reading *reading, enum seat_key which, const char **ret_text)
+static void check_agent(struct reading *reading, const struct plan_seat_said *below)
 {
-    const struct bl_json *key = reading->keys[which];
-    const char *text;
-
-    if (key == NULL ||
-        !plan_text(reading->loader, reading->file, key + 1, "E09", seat_keys[which], &text))
-        return;
-    if (text[0] == '\0')
-        plan_fault(reading->loader, reading->file, key + 1, "E09", "the %s's %s is empty",
-                   reading->name, seat_keys[which]);
-    else
-        *ret_text = text;
-}
-
-static void read_agent(struct reading *reading, const struct plan_seat_said *below)
-{
-    static const char *const permissions[] = {"auto", "read-only", NULL};
     struct plan_seat_said *said = reading->said;
-    size_t index;
 
-    plan_seat_read_text(reading, SEAT_PROVIDER, &said->provider);
-    plan_seat_read_text(reading, SEAT_MODEL, &said->model);
-    plan_seat_read_text(reading, SEAT_PERSONA, &said->persona);
-    if (reading->keys[SEAT_MAX_STEPS] != NULL)
-        read_max_steps(reading);
-    if (reading->keys[SEAT_PERMISSION] != NULL &&
-        plan_word(reading->loader, reading->file, reading->keys[SEAT_PERMISSION], permissions,
-                  &index)) {
-        said->permission_said = true;
-        said->permission = index == 0 ? BL_PERMISSION_AUTO : BL_PERMISSION_READ_ONLY;
-    }
     if (said->persona != NULL)
         check_persona(reading);
     /* A model goes with the provider that it is said with. */
@@ -257,78 +214,56 @@ static void read_agent(struct reading *reading, const struct plan_seat_said *bel
 /* ---- All of a seat --------------------------------------------------------------------------- */
 
 /* Exactly one of three: says what else there is. */
-static bool check_kind(struct reading *reading)
+static bool check_kind(struct reading *reading, const struct plan_seat_said *below)
 {
     struct plan_loader *loader = reading->loader;
-    const struct bl_json *acp = reading->keys[SEAT_ACP], *command = reading->keys[SEAT_COMMAND];
+    const struct bl_json *acp = seat_key(reading, "acp"), *command = seat_key(reading, "command");
+    const struct bl_json *grace = seat_key(reading, "grace");
+    bool agent = has_agent_keys(reading);
 
     if (acp != NULL) {
         plan_fault(loader, reading->file, acp, "E09", "the %s is played by acp: not supported yet",
                    reading->name);
         return false;
     }
-    if (command != NULL && has_agent_keys(reading)) {
+    if (command != NULL && agent) {
         plan_fault(loader, reading->file, command, "E09",
                    "the %s is both a command and an agent (provider, model, persona, permission, "
                    "max_steps): it must be one of them",
                    reading->name);
         return false;
     }
-    if (reading->keys[SEAT_GRACE] != NULL && has_agent_keys(reading)) {
-        plan_fault(loader, reading->file, reading->keys[SEAT_GRACE], "E09",
+    bool commanded = command != NULL || (below != NULL && below->command != NULL);
+    if (grace != NULL && (agent || !commanded)) {
+        plan_fault(loader, reading->file, grace, "E09",
                    "the %s is an agent, and grace is a command's", reading->name);
         return false;
     }
     return true;
 }
 
-static void read_common(struct reading *reading)
-{
-    static const char *const sandboxes[] = {"off", "workspace", "read-only", NULL};
-    struct plan_seat_said *said = reading->said;
-    size_t index;
-
-    if (reading->keys[SEAT_SANDBOX] != NULL &&
-        plan_word(reading->loader, reading->file, reading->keys[SEAT_SANDBOX], sandboxes, &index) &&
-        bl_sandbox_parse(sandboxes[index], &said->sandbox, NULL) == 0)
-        said->sandbox_said = true;
-    if (reading->keys[SEAT_GRACE] != NULL)
-        said->grace_said = plan_duration(reading->loader, reading->file, reading->keys[SEAT_GRACE],
-                                         true, &said->grace_ns);
-}
-
 void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
-                    const struct bl_json *key, enum plan_seat which,
+                    const struct bl_json *mapping, enum plan_seat which,
                     const struct plan_seat_said *below, struct plan_seat_said *said)
 {
-    struct reading reading = {loader, file, {0}, seat_names[which], said};
+    struct reading reading = {loader, file, mapping, seat_names[which], said};
 
-    if (!plan_keys_check(loader, file, key + 1, "E09", reading.name, seat_keys))
-        return;
-    for (size_t i = 0; i < SEAT_KEY_COUNT; i++)
-        reading.keys[i] = plan_member(key + 1, seat_keys[i]);
     *said = (struct plan_seat_said){0};
-    read_common(&reading);
-    if (!check_kind(&reading))
+    plan_record_read(loader, file, &seat_records[which], mapping, "E09", said);
+    if (!check_kind(&reading, below))
         return;
-    if (reading.keys[SEAT_COMMAND] != NULL)
-        plan_seat_read_command(&reading);
-    else if (has_agent_keys(&reading))
-        read_agent(&reading, below);
-    else if (said->grace_said && (below == NULL || below->command == NULL))
-        plan_fault(loader, file, reading.keys[SEAT_GRACE], "E09",
-                   "the %s is an agent, and grace is a command's", reading.name);
+    if (said->command != NULL)
+        find_program(&reading, (const char **)said->command);
+    else
+        check_agent(&reading, below);
 }
 
 static void plan_seat_apply(const struct plan_seat_said *said, struct bl_seat *seat)
 {
-    bool agent = said->provider != NULL || said->model != NULL || said->persona != NULL ||
-                 said->permission_said || said->max_steps_said;
-
     if (said->command != NULL) {
         seat->kind = BL_SEAT_COMMAND;
         seat->command = said->command;
-    } else if (agent) {
+    } else if (is_agent(said)) {
         seat->kind = BL_SEAT_AGENT;
         seat->command = NULL;
     }
@@ -342,7 +277,7 @@ static void plan_seat_apply(const struct plan_seat_said *said, struct bl_seat *s
         seat->persona = said->persona;
     if (said->permission_said)
         seat->permission = said->permission;
-    if (said->max_steps_said)
+    if (said->max_steps > 0)
         seat->max_steps = said->max_steps;
     if (said->grace_said)
         seat->grace_ns = said->grace_ns;

@@ -6,10 +6,65 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const modes[] = {"task-work", "direct", "manual", NULL};
+static const char *const mode_words[] = {"task-work", "direct", "manual"};
+static const struct bl_names modes = BL_NAMES(mode_words);
 /* The last two are what planners write of work that has not begun or waits for a reader. */
-static const char *const states[] = {"pending",  "in_progress", "completed", "failed", "skipped",
-                                     "deferred", "backlog",     "in_review", NULL};
+static const char *const state_words[] = {"pending", "in_progress", "completed", "failed",
+                                          "skipped", "deferred",    "backlog",   "in_review"};
+static const struct bl_names states = BL_NAMES(state_words);
+
+/* An entry of the feature file, or the front matter of a task file. */
+struct task_said {
+    const char *id;
+    const char *name;
+    const char *file_path;
+    int64_t complexity;
+    double minutes;
+    const char *status;
+    const char *mode;
+    const struct bl_json *belay;
+    const struct bl_json *autobuild;
+    const struct bl_json *elsewhere; /* read by others, or by nobody */
+};
+
+#define ELSEWHERE(key)   BL_MEMBER_JSON(key, elsewhere, .optional = true)
+#define BL_RECORD_STRUCT struct task_said
+static const struct bl_member entry_members[] = {
+    BL_MEMBER_STRING("id", id, .optional = true),
+    BL_MEMBER_STRING("name", name, .optional = true),
+    BL_MEMBER_STRING("file_path", file_path, .optional = true),
+    BL_MEMBER_INTEGER("complexity", complexity, .optional = true, .least = 1, .most = 10),
+    BL_MEMBER_NUMBER("estimated_minutes", minutes, .optional = true, .most = 1000000),
+    BL_MEMBER_STRING("status", status, .optional = true, .names = &states),
+    BL_MEMBER_STRING("implementation_mode", mode, .optional = true, .names = &modes),
+    BL_MEMBER_JSON("belay", belay, .optional = true),
+    ELSEWHERE("dependencies"),
+    ELSEWHERE("task_type"),
+    ELSEWHERE("behavioural_oracle"),
+    ELSEWHERE("note"),
+    ELSEWHERE("tags"),
+    BL_MEMBER_END,
+};
+static const struct bl_member front_members[] = {
+    BL_MEMBER_STRING("title", name, .optional = true),
+    BL_MEMBER_JSON("belay", belay, .optional = true),
+    BL_MEMBER_JSON("autobuild", autobuild, .optional = true),
+    ELSEWHERE("id"),
+    ELSEWHERE("task_type"),
+    ELSEWHERE("acceptance_criteria"),
+    ELSEWHERE("behavioural_oracle"),
+    ELSEWHERE("dependencies"),
+    ELSEWHERE("status"),
+    ELSEWHERE("implementation_mode"),
+    ELSEWHERE("type"),
+    ELSEWHERE("tags"),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record entry_record = BL_RECORD("the task", struct task_said, entry_members);
+static const struct bl_record front_record =
+    BL_RECORD("the task file", struct task_said, front_members);
 
 /* ---- Where a task file is -------------------------------------------------------------------- */
 
@@ -63,17 +118,16 @@ static const char *plan_task_find_file(struct plan_loader *loader, const struct 
 {
     const struct plan_file *file = &loader->file;
     const struct bl_json *key = plan_member(entry, "file_path");
-    const char *name;
+    const char *name = task->file;
     bool usable = true;
 
     if (key == NULL) {
         plan_fault(loader, file, entry, "E02", "%s has no file_path", task->id);
         return NULL;
     }
-    if (!plan_text(loader, file, key + 1, "E02", "file_path", &name))
+    if (name == NULL)
         return NULL;
     const char *shown = plan_show(loader, bl_text_from(name));
-    task->file = name;
     if (name[0] == '\0') {
         plan_fault(loader, file, key + 1, "E02", "the file_path of %s is empty", task->id);
         return NULL;
@@ -160,34 +214,23 @@ static bool same_dependencies(struct plan_loader *loader, const struct plan_draf
 static void read_front_matter(struct plan_loader *loader, struct plan_draft *draft,
                               struct bl_plan_task *task)
 {
-    static const char *const names[] = {
-        "id", "title", "belay", "autobuild", "task_type", "acceptance_criteria", NULL};
-    static const char *const others[] = {"behavioural_oracle",
-                                         "dependencies",
-                                         "status",
-                                         "implementation_mode",
-                                         "type",
-                                         "tags",
-                                         NULL};
     const struct plan_file *file = &draft->file;
     const struct bl_json *root = file->document.root;
-    const struct bl_json *id = plan_member(root, "id"), *title = plan_member(root, "title");
-    const struct bl_json *belay = plan_member(root, "belay");
-    const struct bl_json *autobuild = plan_member(root, "autobuild");
+    const struct bl_json *id = plan_member(root, "id");
     const struct bl_json *dependencies = plan_member(root, "dependencies");
+    struct task_said said = {0};
     struct bl_text text = {0};
 
-    plan_keys_warn(loader, file, root, names, others);
+    plan_record_read(loader, file, &front_record, root, "E02", &said);
     if (id != NULL && draft->id != NULL &&
         !(plan_scalar(loader, id + 1, &text) && bl_text_equal(text, bl_text_from(task->id))))
         plan_fault(loader, file, id + 1, "E02", "the id is %s here, and %s in the feature file",
                    plan_show_value(loader, id + 1), task->id);
-    if (task->name == NULL && title != NULL)
-        plan_text(loader, file, title + 1, "E02", "title", &task->name);
-    if (belay != NULL)
-        plan_said_read(loader, file, belay + 1, true, &draft->said);
-    if (autobuild != NULL)
-        plan_autobuild_read(loader, file, autobuild + 1, &draft->autobuild);
+    if (task->name == NULL)
+        task->name = said.name;
+    plan_autobuild_read(loader, draft, said.autobuild);
+    if (said.belay != NULL)
+        plan_said_read(loader, draft, said.belay);
     if (dependencies != NULL && !same_dependencies(loader, draft, dependencies + 1))
         plan_warn(loader, file, dependencies,
                   "the dependencies here are not those of the feature file, which count");
@@ -239,19 +282,18 @@ static void plan_task_read_file(struct plan_loader *loader, struct plan_draft *d
 /* ---- An entry -------------------------------------------------------------------------------- */
 
 /* Where another task has that id already, it keeps the name, and this one is told. */
-static void read_id(struct plan_loader *loader, size_t number, const struct bl_json *entry)
+static void read_id(struct plan_loader *loader, size_t number, const struct bl_json *entry,
+                    const char *id)
 {
     const struct plan_file *file = &loader->file;
     struct bl_plan_task *task = &loader->plan->tasks[number];
     const struct bl_json *key = plan_member(entry, "id");
-    const char *id;
 
-    task->id = bl_arena_printf(loader->arena, "task %zu", number + 1).data;
     if (key == NULL) {
         plan_fault(loader, file, entry, "E02", "%s has no id", task->id);
         return;
     }
-    if (!plan_text(loader, file, key + 1, "E02", "a task's id", &id))
+    if (id == NULL)
         return;
     if (!plan_id_valid(bl_text_from(id)))
         plan_fault(loader, file, key + 1, "E02",
@@ -274,44 +316,6 @@ static void read_id(struct plan_loader *loader, size_t number, const struct bl_j
     loader->drafts[number].id = key + 1;
 }
 
-static void read_numbers(struct plan_loader *loader, const struct bl_json *entry,
-                         struct bl_plan_task *task)
-{
-    const struct plan_file *file = &loader->file;
-    const struct bl_json *complexity = plan_member(entry, "complexity");
-    const struct bl_json *minutes = plan_member(entry, "estimated_minutes");
-    double estimate;
-
-    if (complexity != NULL && (!plan_integer(loader, complexity + 1, &task->complexity) ||
-                               task->complexity < 1 || task->complexity > 10))
-        plan_fault(loader, file, complexity + 1, "E07",
-                   "complexity must be a whole number from 1 to 10, is %s",
-                   plan_show_value(loader, complexity + 1));
-    if (minutes == NULL)
-        return;
-    if (plan_number(loader, minutes + 1, &estimate) && estimate >= 0 && estimate <= 1e6)
-        task->estimated_minutes = (int64_t)(estimate + 0.5);
-    else
-        plan_fault(loader, file, minutes + 1, "E07",
-                   "estimated_minutes must be a number from 0 to 1000000, is %s",
-                   plan_show_value(loader, minutes + 1));
-}
-
-static void read_words(struct plan_loader *loader, const struct bl_json *entry,
-                       struct bl_plan_task *task)
-{
-    const struct bl_json *status = plan_member(entry, "status");
-    const struct bl_json *mode = plan_member(entry, "implementation_mode");
-    size_t index;
-
-    task->status = states[0];
-    if (status != NULL && plan_word(loader, &loader->file, status, states, &index))
-        task->status = states[index];
-    if (mode != NULL && plan_word(loader, &loader->file, mode, modes, &index))
-        task->mode = modes[index];
-    task->manual = is_manual(loader, entry);
-}
-
 static void plan_task_read_dependencies(struct plan_loader *loader, const struct bl_json *entry,
                                         struct plan_draft *draft, const struct bl_plan_task *task)
 {
@@ -332,7 +336,7 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
             draft->dependencies[draft->dependency_count++] = key + 1;
         else
             plan_fault(loader, file, key + 1, "E05", "dependencies must be a list of tasks, is %s",
-                       bl_value_type(key + 1));
+                       bl_source_type(key + 1));
         return;
     }
     BL_JSON_EACH (node, key + 1) {
@@ -343,42 +347,45 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
             draft->dependencies[draft->dependency_count++] = node;
         else
             plan_fault(loader, file, node, "E05", "a dependency of %s must be a task's id, is %s",
-                       task->id, bl_value_type(node));
+                       task->id, bl_source_type(node));
     }
 }
 
 static void plan_task_read_entry(struct plan_loader *loader, const struct bl_json *entry)
 {
-    static const char *const names[] = {
-        "id",     "name",      "file_path",           "complexity", "dependencies",
-        "status", "task_type", "implementation_mode", NULL};
-    static const char *const others[] = {
-        "estimated_minutes", "behavioural_oracle", "belay", "note", "tags", NULL};
     struct bl_plan *plan = loader->plan;
     size_t number = plan->task_count++;
     struct bl_plan_task *task = &plan->tasks[number];
     struct plan_draft *draft = &loader->drafts[number];
     const struct plan_file *file = &loader->file;
+    struct task_said said = {.status = state_words[0]};
 
     draft->node = entry;
+    draft->said.verify = loader->said.verify;
+    draft->timeout = loader->timeout;
+    draft->limits = loader->limits;
+    draft->limits.max_budget_tokens = BL_UNLIMITED;
+    draft->limits.max_budget_usd = -1;
     task->number = number;
-    task->status = states[0];
     task->id = bl_arena_printf(loader->arena, "task %zu", number + 1).data;
     if (!bl_json_is(entry, BL_JSON_OBJECT)) {
+        task->status = state_words[0];
         plan_fault(loader, file, entry, "E02", "%s must be a mapping with id and file_path, is %s",
-                   task->id, bl_value_type(entry));
+                   task->id, bl_source_type(entry));
         return;
     }
-    plan_keys_warn(loader, file, entry, names, others);
-    read_id(loader, number, entry);
-    const struct bl_json *name = plan_member(entry, "name"), *belay = plan_member(entry, "belay");
-    if (name != NULL)
-        plan_text(loader, file, name + 1, "E02", "a task's name", &task->name);
-    if (belay != NULL)
-        plan_warn(loader, file, belay, "belay: of a task belongs into %s: here it is ignored",
-                  "its own file");
-    read_numbers(loader, entry, task);
-    read_words(loader, entry, task);
+    plan_record_read(loader, file, &entry_record, entry, "E02", &said);
+    read_id(loader, number, entry, said.id);
+    if (said.belay != NULL)
+        plan_warn(loader, file, said.belay - 1,
+                  "belay: of a task belongs into %s: here it is ignored", "its own file");
+    task->name = said.name;
+    task->file = said.file_path;
+    task->complexity = said.complexity;
+    task->estimated_minutes = (int64_t)(said.minutes + 0.5);
+    task->status = said.status;
+    task->mode = said.mode;
+    task->manual = is_manual(loader, entry);
     plan_task_read_dependencies(loader, entry, draft, task);
     draft->oracle = plan_oracle_read(loader, file, entry);
     const char *path = plan_task_find_file(loader, entry, task);
@@ -397,7 +404,7 @@ void plan_tasks_read(struct plan_loader *loader)
     if (key == NULL || !bl_json_is(key + 1, BL_JSON_ARRAY) || count == 0) {
         plan_fault(loader, file, key != NULL ? key : root, "E02", "the feature has no tasks%s%s",
                    key != NULL && count > 0 ? ": they must be a list, not " : "",
-                   key != NULL && count > 0 ? bl_value_type(key + 1) : "");
+                   key != NULL && count > 0 ? bl_source_type(key + 1) : "");
         count = 0;
     }
     if (count > PLAN_TASKS_MAX) {

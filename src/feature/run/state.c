@@ -103,13 +103,3 @@ const char *bl_verified_name(enum bl_verified verified)
 {
     return bl_names_get(&bl_verified_values, verified);
 }
-
-const char *bl_on_failure_name(enum bl_on_failure policy)
-{
-    static const char *const names[] = {
-        [BL_ON_FAILURE_WAVE_END] = "wave_end",
-        [BL_ON_FAILURE_CANCEL_SIBLINGS] = "cancel_siblings",
-        [BL_ON_FAILURE_CONTINUE] = "continue",
-    };
-    return names[policy];
-}

@@ -100,6 +100,7 @@ static const char *const names[] = {
     [BL_SANDBOX_WORKSPACE] = "workspace",
     [BL_SANDBOX_READ_ONLY] = "read-only",
 };
+const struct bl_names bl_sandbox_names = BL_NAMES(names);
 
 const char *bl_sandbox_name(enum bl_sandbox sandbox)
 {

@@ -22,8 +22,8 @@ static void E02_a_feature_has_id_name_and_tasks(void **state BL_UNUSED)
                            ":3: E02 the feature has no tasks: they must be a list, not a "
                            "mapping\n");
     plans_expect(&place, "id: [a]\nname: {}\ntasks: []\n",
-                 PLAN_FILE ":1: E02 id must be text, is a list\n" PLAN_FILE
-                           ":2: E02 name must be text, is a mapping\n" PLAN_FILE
+                 PLAN_FILE ":1: E02 id: expected a string, found a list\n" PLAN_FILE
+                           ":2: E02 name: expected a string, found a mapping\n" PLAN_FILE
                            ":3: E02 the feature has no tasks\n");
     place_done(&place);
 }
@@ -33,32 +33,32 @@ static void E08_unknown_words_and_keys_suggest(void **state BL_UNUSED)
     struct place place;
 
     plans_make(&place);
-    plans_expect(&place,
-                 "id: FEAT-A\nname: n\ntasks:\n"
-                 "- {id: A, file_path: tasks/A.md, status: complete, implementation_mode: dirct}\n"
-                 "belay:\n"
-                 "  on_failure: wave-end\n"
-                 "  plyer: {}\n"
-                 "  player: {sandbox: full, permission: yolo}\n"
-                 "  verify: {command: x}\n"
-                 "  something: 1\n"
-                 "smoke_gates: {after_wave: 2, command: x, comand: y}\n",
-                 PLAN_FILE
-                 ":4: E08 status is 'complete': it may be pending, in_progress, "
-                 "completed, failed, skipped, deferred, backlog or in_review. Did you mean "
-                 "'completed'?\n" PLAN_FILE
-                 ":4: E08 implementation_mode is 'dirct': it may be task-work, direct "
-                 "or manual. Did you mean 'direct'?\n" PLAN_FILE
-                 ":6: E08 on_failure is 'wave-end': it may be wave_end, "
-                 "cancel_siblings or continue. Did you mean 'wave_end'?\n" PLAN_FILE
-                 ":7: E08 belay has no key 'plyer'. Did you mean 'player'?\n" PLAN_FILE
-                 ":8: E08 sandbox is 'full': it may be off, workspace or read-only.\n" PLAN_FILE
-                 ":8: E08 permission is 'yolo': it may be auto or read-only.\n" PLAN_FILE
-                 ":9: E08 verify has no key 'command'. Did you mean 'commands'?\n" PLAN_FILE
-                 ":10: E08 belay has no key 'something': it may have player, coach, "
-                 "limits, verify or on_failure\n" PLAN_FILE
-                 ":11: E08 smoke_gates has no key 'comand'. Did you mean 'command'?\n" PLAN_FILE
-                 ":11: E08 the gate is after wave 2, and there is 1\n");
+    plans_expect(
+        &place,
+        "id: FEAT-A\nname: n\ntasks:\n"
+        "- {id: A, file_path: tasks/A.md, status: complete, implementation_mode: dirct}\n"
+        "belay:\n"
+        "  on_failure: wave-end\n"
+        "  plyer: {}\n"
+        "  player: {sandbox: full, permission: yolo}\n"
+        "  verify: {command: x}\n"
+        "  something: 1\n"
+        "smoke_gates: {after_wave: 2, command: x, comand: y}\n",
+        PLAN_FILE
+        ":4: E08 status: expected one of pending, in_progress, completed, failed, skipped, "
+        "deferred, backlog, in_review, found \"complete\"; did you mean \"completed\"?\n" PLAN_FILE
+        ":4: E08 implementation_mode: expected one of task-work, direct, manual, found \"dirct\"; "
+        "did you mean \"direct\"?\n" PLAN_FILE
+        ":6: E08 on_failure: expected one of wave_end, cancel_siblings, continue, found "
+        "\"wave-end\"; did you mean \"wave_end\"?\n" PLAN_FILE
+        ":7: E08 unknown member \"plyer\" in belay; did you mean \"player\"?\n" PLAN_FILE
+        ":8: E08 sandbox: expected one of off, workspace, read-only, found \"full\"\n" PLAN_FILE
+        ":8: E08 permission: expected one of auto, read-only, found \"yolo\"\n" PLAN_FILE
+        ":9: E08 unknown member \"command\" in verify; did you mean \"commands\"?\n" PLAN_FILE
+        ":10: E08 unknown member \"something\" in belay; expected one of on_failure, player, "
+        "coach, limits, verify\n" PLAN_FILE
+        ":11: E08 unknown member \"comand\" in smoke_gates; did you mean \"command\"?\n" PLAN_FILE
+        ":11: E08 the gate is after wave 2, and there is 1\n");
     place_done(&place);
 }
 
@@ -79,7 +79,7 @@ static void E08_a_gate_is_after_a_wave_that_exists(void **state BL_UNUSED)
                  PLAN_FILE ":6: E08 after_wave must be the number of a wave, a list of them, or "
                            "all; is '0'\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: make\n",
-                 PLAN_FILE ":6: E08 smoke_gates must be a mapping, is text\n");
+                 PLAN_FILE ":6: E08 smoke_gates: expected a mapping, found \"make\"\n");
     plans_accept(&place, PLAN_HEAD "smoke_gates: {after_wave: all, command: make}\n", &loaded);
     assert_true(loaded.plan->waves[0].gated && loaded.plan->waves[1].gated);
     assert_int_equal(loaded.plan->gate.timeout_ns, 120 * BL_NS_PER_S);
@@ -102,16 +102,18 @@ static void E07_the_gate_s_numbers(void **state BL_UNUSED)
     struct place place;
 
     plans_make(&place);
-    plans_expect(&place,
-                 PLAN_HEAD "smoke_gates:\n  after_wave: 1\n  command: make\n  timeout: 601\n"
-                           "  expected_exit: 256\n  exit5_is_hard_fail: maybe\n",
-                 PLAN_FILE
-                 ":9: E07 the gate's timeout must be from 1 to 600 seconds, is '601'\n" PLAN_FILE
-                 ":10: E07 expected_exit must be a whole number from 0 to 255, is "
-                 "'256'\n" PLAN_FILE
-                 ":11: E08 exit5_is_hard_fail must be true or false, is 'maybe'\n");
+    plans_expect(
+        &place,
+        PLAN_HEAD "smoke_gates:\n  after_wave: 1\n  command: make\n  timeout: 601\n"
+                  "  expected_exit: 256\n  exit5_is_hard_fail: maybe\n",
+        PLAN_FILE
+        ":9: E07 timeout: expected a duration of at least 1 s and at most 10 m such as 20ms, 90s "
+        "or 1.5h (a number alone is seconds), found 601\n" PLAN_FILE
+        ":10: E07 expected_exit: expected a whole number from 0 to 255, found 256\n" PLAN_FILE
+        ":11: E08 exit5_is_hard_fail: expected true or false, found \"maybe\"\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: {after_wave: 1, command: make, timeout: 0.5}\n",
-                 PLAN_FILE ":6: E07 the gate's timeout must be from 1 to 600 seconds, is '0.5'\n");
+                 PLAN_FILE ":6: E07 timeout: expected a duration of at least 1 s and at most 10 m "
+                           "such as 20ms, 90s or 1.5h (a number alone is seconds), found 0.5\n");
     place_done(&place);
 }
 
@@ -121,26 +123,29 @@ static void E10_commands_are_not_empty(void **state BL_UNUSED)
 
     plans_make(&place);
     plans_task(&place, "A", "behavioural_oracle: {command: ''}\n");
-    plans_expect(&place,
-                 PLAN_HEAD
-                 "smoke_gates: {after_wave: 1, command: ' '}\n"
-                 "belay:\n  verify:\n    setup: ''\n    commands:\n    - make\n    - ' '\n"
-                 "    carry: [/etc, ok]\n    protect: ['../x/**']\n",
-                 PLAN_FILE ":6: E10 the gate's command is empty\n" PLAN_FILE
-                           ":9: E10 verify.setup is empty\n" PLAN_FILE
-                           ":12: E10 a verify command is empty\n" PLAN_FILE
-                           ":13: E10 carry: '/etc' must be a path inside the repository\n" PLAN_FILE
-                           ":14: E10 protect: '../x/**' must be a path inside the repository\n"
-                           "tasks/A.md:4: E10 behavioural_oracle is an empty command\n");
+    plans_expect(
+        &place,
+        PLAN_HEAD "smoke_gates: {after_wave: 1, command: ' '}\n"
+                  "belay:\n  verify:\n    setup: ''\n    commands:\n    - make\n    - ' '\n"
+                  "    carry: [/etc, ok]\n    protect: ['../x/**']\n",
+        PLAN_FILE
+        ":6: E10 the gate's command is empty\n" PLAN_FILE
+        ":9: E10 setup: expected a command that is not empty or null, found \"\"\n" PLAN_FILE
+        ":12: E10 commands[1]: expected a command that is not empty, found \" \"\n" PLAN_FILE
+        ":13: E10 carry[0]: expected a path inside the repository, found \"/etc\"\n" PLAN_FILE
+        ":14: E10 protect[0]: expected a path inside the repository, found "
+        "\"../x/**\"\ntasks/A.md:4: E10 behavioural_oracle is an empty command\n");
     plans_task(&place, "A", "");
     plans_expect(&place, PLAN_HEAD "smoke_gates: {after_wave: 1}\n",
                  PLAN_FILE ":6: E10 the gate has no command\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: [make]}\n",
-                 PLAN_FILE ":6: E10 verify must be a mapping, is a list\n");
+                 PLAN_FILE ":6: E10 verify: expected a mapping, found a list\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: {commands: {a: b}}}\n",
-                 PLAN_FILE ":6: E10 commands must be a list of texts, is a mapping\n");
+                 PLAN_FILE
+                 ":6: E10 commands: expected a list of strings or one string, found a mapping\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: {commands: [[make]]}}\n",
-                 PLAN_FILE ":6: E10 commands must be text, is a list\n");
+                 PLAN_FILE
+                 ":6: E10 commands[0]: expected a command that is not empty, found a list\n");
     place_done(&place);
 }
 
@@ -210,16 +215,17 @@ static void W_near_keys_and_names(void **state BL_UNUSED)
         "created: x\nstatus: planned\nexecution: {}\nsmoke_gate: {}\n",
         PLAN_FILE
         ":1: warning: the id is FEAT-B, and the file's name is FEAT-A\n" PLAN_FILE
-        ":3: warning: the key 'task' is ignored. Did you mean 'tasks'?\n" PLAN_FILE
-        ":6: warning: the key 'dependancies' is ignored. Did you mean "
-        "'dependencies'?\n" PLAN_FILE ":6: warning: the key 'file_paths' is ignored. Did you mean "
-        "'file_path'?\n" PLAN_FILE
-        ":6: warning: belay: of a task belongs into its own file: here it is "
-        "ignored\n" PLAN_FILE ":7: warning: the key 'parallel_group' is ignored. Did you mean "
-        "'parallel_groups'?\n" PLAN_FILE
-        ":11: warning: the key 'smoke_gate' is ignored. Did you mean "
-        "'smoke_gates'?\n"
-        "tasks/A.md:4: warning: the key 'titel' is ignored. Did you mean 'title'?\n");
+        ":3: warning: unknown member \"task\" in the feature is ignored; did you mean "
+        "\"tasks\"?\n" PLAN_FILE ":6: warning: unknown member \"dependancies\" in the task is "
+        "ignored; did you mean \"dependencies\"?\n" PLAN_FILE
+        ":6: warning: unknown member \"file_paths\" in the task is ignored; did you mean "
+        "\"file_path\"?\n" PLAN_FILE
+        ":6: warning: belay: of a task belongs into its own file: here it is ignored\n" PLAN_FILE
+        ":7: warning: unknown member \"parallel_group\" in orchestration is ignored; did you mean "
+        "\"parallel_groups\"?\n" PLAN_FILE
+        ":11: warning: unknown member \"smoke_gate\" in the feature is ignored; did you mean "
+        "\"smoke_gates\"?\ntasks/A.md:4: warning: unknown member \"titel\" in the task file is "
+        "ignored; did you mean \"title\"?\n");
     place_done(&place);
 }
 
@@ -238,16 +244,16 @@ static void E09_a_seat_is_one_thing(void **state BL_UNUSED)
                            ":8: E09 the coach is played by acp: not supported yet\n");
     plans_expect(&place, PLAN_HEAD "belay:\n  player: {persona: worker, grace: 1s}\n  coach: me\n",
                  PLAN_FILE ":7: E09 the player is an agent, and grace is a command's\n" PLAN_FILE
-                           ":8: E09 coach must be a mapping, is text\n");
+                           ":8: E09 the coach: expected a mapping, found \"me\"\n");
     plans_expect(&place,
                  PLAN_HEAD "belay:\n  player: {command: claude -p}\n  coach: {command: []}\n",
-                 PLAN_FILE ":7: E09 the player's command must be a list of arguments, like "
-                           "[program, --flag]: there is no shell; is 'claude -p'\n" PLAN_FILE
-                           ":8: E09 the coach's command must be a list of arguments, like "
-                           "[program, --flag]: there is no shell; is an empty list\n");
+                 PLAN_FILE ":7: E09 command: expected a list of strings that is not empty, found "
+                           "\"claude -p\"; like [program, --flag]: there is no shell\n" PLAN_FILE
+                           ":8: E09 command: expected a list of strings that is not empty, found "
+                           "an empty list; like [program, --flag]: there is no shell\n");
     plans_expect(&place,
                  PLAN_HEAD "belay:\n  player: {command: [\"s\\0h\"]}\n  coach: {command: ['']}\n",
-                 PLAN_FILE ":7: E09 command holds a NUL byte\n" PLAN_FILE
+                 PLAN_FILE ":7: E09 command[0]: expected a string, found \"s\\u0000h\"\n" PLAN_FILE
                            ":8: E09 the coach's command has an empty program\n");
     place_done(&place);
 }

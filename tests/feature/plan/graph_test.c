@@ -31,13 +31,14 @@ static void E04_waves_name_each_task_once(void **state BL_UNUSED)
                  PLAN_FILE ":7: E04 B is twice in wave 1\n" PLAN_FILE
                            ":7: E04 A is in wave 1 and in wave 2\n");
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: [A, B, {}]}\n",
-                 PLAN_FILE ":7: E04 wave 1 must be a list of tasks, is text\n" PLAN_FILE
-                           ":7: E04 wave 2 must be a list of tasks, is text\n" PLAN_FILE
+                 PLAN_FILE ":7: E04 wave 1 must be a list of tasks, is a string\n" PLAN_FILE
+                           ":7: E04 wave 2 must be a list of tasks, is a string\n" PLAN_FILE
                            ":7: E04 wave 3 must be a list of tasks, is a mapping\n");
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: 3}\n",
-                 PLAN_FILE ":7: E04 parallel_groups must be a list of lists of tasks, is text\n");
+                 PLAN_FILE
+                 ":7: E04 parallel_groups must be a list of lists of tasks, is a string\n");
     expect_graph(&place, "", "", "", "orchestration: [a]\n",
-                 PLAN_FILE ":7: E04 orchestration must be a mapping, is a list\n");
+                 PLAN_FILE ":7: E04 orchestration: expected a mapping, found a list\n");
     /* Ids are told apart by case: another spelling is another name. */
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: [[a, A, B, C]]}\n",
                  PLAN_FILE ":7: E04 wave 1 names a, and there is no such task.\n");

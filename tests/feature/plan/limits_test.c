@@ -243,7 +243,7 @@ static void E07_limits_are_in_range(void **state BL_UNUSED)
         place_write(&place, PLAN_FILE, yaml);
         plans_load(&place, NULL, &loaded);
         struct bl_text name = {wrong[i], strcspn(wrong[i], ":")};
-        snprintf(start, sizeof start, PLAN_FILE ":8: E07 " BL_TEXT_FORMAT " must be",
+        snprintf(start, sizeof start, PLAN_FILE ":8: E07 " BL_TEXT_FORMAT ": expected",
                  BL_TEXT_ARG(name));
         if (!bl_text_starts_with(bl_buffer_text(&loaded.text), bl_text_from(start)) ||
             loaded.problems.next->next != &loaded.problems)
@@ -265,24 +265,22 @@ static void E07_task_files_and_numbers_of_tasks(void **state BL_UNUSED)
     plans_make(&place);
     plans_task(&place, "A", "autobuild:\n  task_timeout: -3\n  max_turns: 99\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:5: E07 task_timeout must be a duration above zero and at most 7 days, "
-                 "like 2400s, 45m or a number of seconds; is '-3'\n"
-                 "tasks/A.md:6: E07 max_turns must be a whole number from 1 to 50, is '99'\n");
+                 "tasks/A.md:5: E07 task_timeout: expected a duration above zero and at most 7 d "
+                 "such as 20ms, 90s or 1.5h (a number alone is seconds), found -3\ntasks/A.md:6: "
+                 "E07 max_turns: expected a whole number from 1 to 50, found 99\n");
     plans_task(&place, "A", "");
-    plans_expect(&place,
-                 "id: FEAT-A\nname: n\ntasks:\n"
-                 "- {id: A, file_path: tasks/A.md, complexity: 11, estimated_minutes: -1}\n"
-                 "- {id: B, file_path: tasks/B.md, complexity: hard, estimated_minutes: long}\n"
-                 "orchestration: {recommended_parallel: 0}\n",
-                 PLAN_FILE
-                 ":4: E07 complexity must be a whole number from 1 to 10, is '11'\n" PLAN_FILE
-                 ":4: E07 estimated_minutes must be a number from 0 to 1000000, is "
-                 "'-1'\n" PLAN_FILE
-                 ":5: E07 complexity must be a whole number from 1 to 10, is 'hard'\n" PLAN_FILE
-                 ":5: E07 estimated_minutes must be a number from 0 to 1000000, is "
-                 "'long'\n" PLAN_FILE
-                 ":6: E07 recommended_parallel must be a whole number of 1 or more, is "
-                 "'0'\n");
+    plans_expect(
+        &place,
+        "id: FEAT-A\nname: n\ntasks:\n"
+        "- {id: A, file_path: tasks/A.md, complexity: 11, estimated_minutes: -1}\n"
+        "- {id: B, file_path: tasks/B.md, complexity: hard, estimated_minutes: long}\n"
+        "orchestration: {recommended_parallel: 0}\n",
+        PLAN_FILE
+        ":4: E07 complexity: expected a whole number from 1 to 10, found 11\n" PLAN_FILE
+        ":4: E07 estimated_minutes: expected a number from 0 to 1000000, found -1\n" PLAN_FILE
+        ":5: E07 complexity: expected a whole number from 1 to 10, found \"hard\"\n" PLAN_FILE
+        ":5: E07 estimated_minutes: expected a number from 0 to 1000000, found \"long\"\n" PLAN_FILE
+        ":6: E07 recommended_parallel: expected a whole number of at least 1, found 0\n");
     place_done(&place);
 }
 
@@ -293,11 +291,10 @@ static void E08_a_task_sets_only_its_own_limits(void **state BL_UNUSED)
     plans_make(&place);
     plans_task(&place, "A", "belay:\n  limits: {parallel: 2, turnz: 3}\n  on_failure: continue\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:5: E08 limits has no key 'turnz'. Did you mean 'turns'?\n"
                  "tasks/A.md:5: E08 parallel is a limit of the feature: it belongs into the "
-                 "feature file\n"
-                 "tasks/A.md:6: E08 a task's belay has no key 'on_failure': it may have player, "
-                 "coach, limits or verify\n");
+                 "feature file\ntasks/A.md:5: E08 unknown member \"turnz\" in limits; did you mean "
+                 "\"turns\"?\ntasks/A.md:6: E08 unknown member \"on_failure\" in a task's belay; "
+                 "expected one of player, coach, limits, verify\n");
     place_done(&place);
 }
 

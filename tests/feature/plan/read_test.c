@@ -103,7 +103,7 @@ static void E01_broken_yaml_has_line_and_column(void **state BL_UNUSED)
     plans_expect(&place, "id: FEAT-A\nname: [a\ntasks: 3\n",
                  PLAN_FILE ":3: E01 line 3, column 6: not well-formed: expected ',' or ']', found "
                            "':'\n");
-    plans_expect(&place, "", PLAN_FILE ":1: E01 this must be one YAML mapping, is empty\n");
+    plans_expect(&place, "", PLAN_FILE ":1: E01 this must be one YAML mapping, is null\n");
     plans_expect(&place, "- a\n- b\n",
                  PLAN_FILE ":1: E01 this must be one YAML mapping, is a list\n");
     plans_expect(&place, "a: b\n---\nc: d\n",
@@ -318,8 +318,8 @@ static void problems_are_bounded_and_told_once(void **state BL_UNUSED)
     bl_buffer_done(&yaml);
     /* Two aliases of one wrong mapping are one fault, in the line where that is written. */
     plans_expect(&place, "x: &x {max_steps: 0}\n" PLAN_HEAD "belay:\n  player: *x\n  coach: *x\n",
-                 PLAN_FILE ":1: E07 max_steps must be a whole number from 1 to 1000000000, is "
-                           "'0'\n");
+                 PLAN_FILE
+                 ":1: E07 max_steps: expected a whole number from 1 to 1000000000, found 0\n");
     place_done(&place);
 }
 

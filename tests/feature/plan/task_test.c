@@ -10,30 +10,29 @@ static void E02_tasks_have_ids_and_files(void **state BL_UNUSED)
 
     plans_make(&place);
     plans_task(&place, "bad id", "");
-    plans_expect(&place,
-                 "id: FEAT-A\nname: n\ntasks:\n"
-                 "- {file_path: tasks/A.md}\n"
-                 "- {id: B}\n"
-                 "- {id: -x, file_path: tasks/A.md}\n"
-                 "- {id: b, file_path: tasks/B.md}\n"
-                 "- {id: B, file_path: tasks/B.md}\n"
-                 "- just text\n"
-                 "- {id: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, "
-                 "file_path: ''}\n",
-                 PLAN_FILE
-                 ":4: E02 task 1 has no id\n" PLAN_FILE ":5: E02 B has no file_path\n" PLAN_FILE
-                 ":6: E02 the id '-x' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, "
-                 "a letter or digit first\n" PLAN_FILE
-                 ":7: E02 the id b is that of the task in line 5 but for case\n" PLAN_FILE
-                 ":8: E02 the id B is that of the task in line 5\n" PLAN_FILE
-                 ":9: E02 task 6 must be a mapping with id and file_path, is text\n" PLAN_FILE
-                 ":10: E02 the id "
-                 "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is "
-                 "not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or digit "
-                 "first\n" PLAN_FILE ":10: E02 the file_path of "
-                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa is "
-                 "empty\n"
-                 "tasks/A.md:2: E02 the id is 'A' here, and -x in the feature file\n");
+    plans_expect(
+        &place,
+        "id: FEAT-A\nname: n\ntasks:\n"
+        "- {file_path: tasks/A.md}\n"
+        "- {id: B}\n"
+        "- {id: -x, file_path: tasks/A.md}\n"
+        "- {id: b, file_path: tasks/B.md}\n"
+        "- {id: B, file_path: tasks/B.md}\n"
+        "- just text\n"
+        "- {id: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, "
+        "file_path: ''}\n",
+        PLAN_FILE
+        ":4: E02 task 1 has no id\n" PLAN_FILE ":5: E02 B has no file_path\n" PLAN_FILE
+        ":6: E02 the id '-x' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or digit "
+        "first\n" PLAN_FILE
+        ":7: E02 the id b is that of the task in line 5 but for case\n" PLAN_FILE
+        ":8: E02 the id B is that of the task in line 5\n" PLAN_FILE
+        ":9: E02 task 6 must be a mapping with id and file_path, is a string\n" PLAN_FILE
+        ":10: E02 the id 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is "
+        "not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or digit first\n" PLAN_FILE
+        ":10: E02 the file_path of "
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa is empty\ntasks/A.md:2: "
+        "E02 the id is 'A' here, and -x in the feature file\n");
     place_done(&place);
 }
 
