@@ -244,6 +244,9 @@ struct bl_arena {
     size_t allocated; /* bytes taken from the system */
 };
 
+/* One that ends with its block, on every way out. */
+#define BL_AUTO_ARENA(name) __attribute__((cleanup(bl_arena_done))) struct bl_arena name = {0}
+
 /* Where an arena stood, to go back to. */
 struct bl_arena_mark {
     struct bl_arena_chunk *chunk;
@@ -285,6 +288,10 @@ struct bl_buffer {
     size_t capacity;
     size_t maximum;
 };
+
+/* One that ends with its block, on every way out. */
+#define BL_AUTO_BUFFER(name, most)                                                                 \
+    __attribute__((cleanup(bl_buffer_done))) struct bl_buffer name = {.maximum = (most)}
 
 void bl_buffer_init(struct bl_buffer *buffer, size_t maximum);
 void bl_buffer_done(struct bl_buffer *buffer);

@@ -467,16 +467,14 @@ const struct bl_list *bl_agent_waiting(const struct bl_agent *agent)
 static void unlist_compaction(struct bl_agent *agent, const struct bl_receipt *receipt)
 {
     struct bl_json_writer writer;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
 
     if (agent->options.activities == NULL)
         return;
-    bl_buffer_init(&text, SIZE_MAX);
     bl_json_writer_init(&writer, &text);
     if (bl_scope_stopped(receipt->scope))
         bl_receipt_write(receipt, &writer);
     bl_activity_end(&agent->activity, bl_buffer_text(&text));
-    bl_buffer_done(&text);
 }
 
 int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *ret_dropped,

@@ -399,9 +399,8 @@ static const char *state_text(enum exec_state state)
 struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer *answer,
                                 uint64_t tokens_max)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_buffer_printf(&out, "Cell " BL_TEXT_FORMAT ": %s", BL_TEXT_ARG(answer->cell_id),
                      state_text(answer->state));
     if (answer->state == EXEC_TERMINATED)
@@ -418,9 +417,7 @@ struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer
     if (answer->error != NULL)
         show_error(&out, answer->error);
     out.size--; /* the end of its last line */
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 const struct bl_list *exec_answer_images(struct bl_arena *arena, const struct exec_answer *answer)
@@ -449,15 +446,13 @@ struct bl_text exec_output_text(struct bl_arena *arena, const struct bl_list *it
                                 uint64_t tokens_max)
 {
     struct exec_answer answer = {.items = items};
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     show_output(&out, &answer, tokens_max);
     /* Without the line that stands above it. */
     struct bl_text text = bl_buffer_text(&out), first;
     bl_text_split(&text, '\n', &first);
     text = bl_arena_text(arena, text);
-    bl_buffer_done(&out);
     return text;
 }
 
@@ -495,16 +490,14 @@ bool exec_answer_is_of(struct bl_text text, struct bl_text cell_id, struct bl_te
 struct bl_text exec_answer_again(struct bl_arena *arena, struct bl_text text)
 {
     struct bl_text rest = text, first;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
     bl_text_split(&rest, '\n', &first);
     if (bl_text_ends_with(first, BL_TEXT(ENDED_EARLIER)))
         return bl_arena_text(arena, text);
-    bl_buffer_init(&out, SIZE_MAX);
     bl_buffer_append(&out, first);
     bl_buffer_append(&out, BL_TEXT(ENDED_EARLIER "\n"));
     bl_buffer_append(&out, rest);
     text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return text;
 }

@@ -64,9 +64,8 @@ static void notices_acknowledge(struct bl_agent *agent, const struct agent_notic
 struct bl_text agent_notices_prompt(struct bl_agent *agent, struct bl_arena *arena,
                                     struct bl_text prompt)
 {
-    struct bl_buffer whole;
+    BL_AUTO_BUFFER(whole, SIZE_MAX);
 
-    bl_buffer_init(&whole, SIZE_MAX);
     bl_buffer_append(&whole, prompt);
     BL_LIST_EACH (link, &agent->cells.notices) {
         struct agent_notice *notice = notice_of(link);
@@ -77,7 +76,6 @@ struct bl_text agent_notices_prompt(struct bl_agent *agent, struct bl_arena *are
     }
     if (whole.size > prompt.size)
         prompt = bl_arena_text(arena, bl_buffer_text(&whole));
-    bl_buffer_done(&whole);
     return prompt;
 }
 

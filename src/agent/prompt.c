@@ -147,9 +147,8 @@ static void add_instructions(struct bl_buffer *out, const struct bl_list *instru
 
 struct bl_text bl_system_prompt(struct bl_arena *arena, const struct bl_prompt_parts *parts)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, PROMPT_MAX);
 
-    bl_buffer_init(&out, PROMPT_MAX);
     if (bl_text_trim(parts->own).size > 0) {
         agent_prompt_add_text(&out, parts->own);
     } else {
@@ -161,7 +160,5 @@ struct bl_text bl_system_prompt(struct bl_arena *arena, const struct bl_prompt_p
     add_skills(&out, parts->skills);
     add_instructions(&out, parts->instructions);
     agent_prompt_add_text(&out, parts->more);
-    struct bl_text prompt = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return prompt;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }

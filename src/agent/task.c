@@ -12,16 +12,15 @@
 struct bl_text task_schema_text(struct bl_arena *arena, const struct bl_list *personas)
 {
     struct bl_json_writer writer;
-    struct bl_buffer names;
+    BL_AUTO_BUFFER(names, SIZE_MAX / 2);
 
-    bl_buffer_init(&names, SIZE_MAX / 2);
     bl_json_writer_init(&writer, &names);
     bl_json_write_array(&writer);
     BL_LIST_EACH (link, personas)
         bl_json_write_text(&writer,
                            bl_text_from(BL_CONTAINER(link, struct bl_persona, link)->name));
     bl_json_write_end(&writer);
-    struct bl_text schema = bl_arena_printf(
+    return bl_arena_printf(
         arena,
         "{\"type\":\"object\",\"properties\":{"
         "\"agent\":{\"type\":\"string\",\"enum\":" BL_TEXT_FORMAT
@@ -30,8 +29,6 @@ struct bl_text task_schema_text(struct bl_arena *arena, const struct bl_list *pe
         "all that it needs to know: it sees nothing of this conversation.\"}},"
         "\"required\":[\"agent\",\"prompt\"],\"additionalProperties\":false}",
         BL_TEXT_ARG(bl_buffer_text(&names)));
-    bl_buffer_done(&names);
-    return schema;
 }
 
 struct bl_text task_description(struct bl_arena *arena, const struct bl_list *personas)

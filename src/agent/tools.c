@@ -31,15 +31,12 @@ static void agent_tools_warn(void *context, struct bl_text message)
 static struct bl_text event_text(struct bl_arena *arena, const struct bl_event *event)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX / 2);
 
-    bl_buffer_init(&out, SIZE_MAX / 2);
     bl_json_writer_init(&writer, &out);
     bl_event_write(&writer, event);
     bl_buffer_append_byte(&out, '\n');
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 static int run_hooks(struct bl_agent *agent, enum bl_hook_when when,
@@ -121,12 +118,11 @@ static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struc
     bool stopped = bl_scope_stopped(agent->prompt);
     struct bl_scope scope, *outer = bl_scope_current();
     struct bl_receipt receipt;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_text said;
 
     if (!bl_hooks_any(agent->options.hooks, when))
         return;
-    bl_arena_init(&arena);
     if (stopped) {
         /* Each has its own deadline. */
         bl_shield_begin(&scope, HOOKS_NS_MAX);
@@ -143,28 +139,25 @@ static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struc
         bl_scope_enter(outer);
         bl_scope_done(&scope);
     }
-    bl_arena_done(&arena);
 }
 
 /* The hooks of a stop wait for the end of its turn, which is to be durable first. */
 static void follow_stop(struct bl_agent *agent, const struct bl_event *event)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
     if (event->id.size > 0 || !bl_hooks_any(agent->options.hooks, BL_HOOK_STOP))
         return;
-    bl_arena_init(&arena);
     struct bl_text text = event_text(&arena, event);
     if (event->turn != NULL)
         bl_buffer_append(&agent->stop_event, text);
     else
         run_turn_hooks(agent, BL_HOOK_STOP, text);
-    bl_arena_done(&arena);
 }
 
 void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
     if (agent->above != NULL || agent->options.hooks == NULL)
         return;
@@ -173,13 +166,11 @@ void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
     if (event->type != BL_EVENT_TURN_STARTED && event->type != BL_EVENT_TURN_ENDED)
         return;
     bool started = event->type == BL_EVENT_TURN_STARTED;
-    bl_arena_init(&arena);
     run_turn_hooks(agent, started ? BL_HOOK_TURN_START : BL_HOOK_TURN_END,
                    event_text(&arena, event));
     if (!started && agent->stop_event.size > 0)
         run_turn_hooks(agent, BL_HOOK_STOP, bl_buffer_text(&agent->stop_event));
     bl_buffer_clear(&agent->stop_event);
-    bl_arena_done(&arena);
 }
 
 /* ---- The engine's table ---------------------------------------------------------------------- */

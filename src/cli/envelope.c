@@ -87,13 +87,11 @@ int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int e
 int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
                        const void *context)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, ENVELOPE_MAX);
 
-    bl_buffer_init(&line, ENVELOPE_MAX);
     int result = cli_envelope_write(&line, call, exit_code, payload, context);
     if (result == 0)
         exit_code = cli_print_raw(call, bl_buffer_text(&line), exit_code);
-    bl_buffer_done(&line);
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }
 
@@ -124,9 +122,8 @@ void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call,
                          cli_payload *payload, const void *context)
 {
     struct bl_error error = {0};
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LONG_ENVELOPE_MAX);
 
-    bl_buffer_init(&line, LONG_ENVELOPE_MAX);
     int code = cli_envelope_write(&line, call, *exit_code, payload, context);
     if (code != 0) {
         bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
@@ -136,7 +133,6 @@ void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call,
         cli_envelope_write(&line, call, *exit_code, cli_error_payload, &error);
     }
     cli_stream_write(stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,

@@ -40,12 +40,11 @@ static void help_unmark(struct bl_buffer *out, struct bl_text text)
  * LF. */
 static void help_wrap(struct bl_buffer *out, struct bl_text text, size_t at, size_t indent)
 {
-    struct bl_buffer plain;
+    BL_AUTO_BUFFER(plain, HELP_MAX);
     struct bl_text rest, word;
     size_t column = at;
     bool first = true;
 
-    bl_buffer_init(&plain, HELP_MAX);
     help_unmark(&plain, text);
     rest = bl_buffer_text(&plain);
     while (bl_text_split(&rest, ' ', &word)) {
@@ -62,7 +61,6 @@ static void help_wrap(struct bl_buffer *out, struct bl_text text, size_t at, siz
         first = false;
     }
     bl_buffer_append_byte(out, '\n');
-    bl_buffer_done(&plain);
 }
 
 /* `left` behind `margin` blanks, and the text beside it from `column` on; below it where `left` is
@@ -210,13 +208,10 @@ void cli_help_write(struct bl_buffer *out, const struct cli_command *command)
 
 int cli_help_print(struct cli_call *call, const struct cli_command *command)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, HELP_MAX);
 
-    bl_buffer_init(&out, HELP_MAX);
     cli_help_write(&out, command != NULL ? command : &cli_program_command);
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 int cli_help_run(struct cli_call *call)

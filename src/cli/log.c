@@ -102,8 +102,7 @@ bool cli_log_aside(char *out, size_t out_size)
 
 static void log_describe(void)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, DESCRIPTION_MAX);
+    BL_AUTO_BUFFER(text, DESCRIPTION_MAX);
     bl_buffer_printf(&text, "---- fibers of process %d ----\n", (int)getpid());
     if (bl_loop_describe(bl_loop_current(), &text) != 0)
         text.size = text.size > 0 ? text.size - 1 : 0;
@@ -115,7 +114,6 @@ static void log_describe(void)
             break;
         at += written > 0 ? (size_t)written : 0;
     }
-    bl_buffer_done(&text);
 }
 
 static int describe_main(void *argument)

@@ -73,14 +73,12 @@ int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_cod
 
 int cli_print(const struct cli_call *call, struct bl_text text, int exit_code)
 {
-    struct bl_buffer shown;
+    BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
 
     if (call->format != CLI_FORMAT_TEXT || isatty(STDOUT_FILENO) != 1)
         return cli_print_raw(call, text, exit_code);
-    bl_buffer_init(&shown, SIZE_MAX / 2);
     bl_text_show(&shown, text, BL_SHOW_LINES);
     exit_code = cli_print_raw(call, bl_buffer_text(&shown), exit_code);
-    bl_buffer_done(&shown);
     return exit_code;
 }
 
@@ -99,9 +97,8 @@ static bool must_name_target(const struct bl_error *error)
 
 void cli_complain(const struct cli_call *call, const struct bl_error *error)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, COMPLAINT_MAX);
 
-    bl_buffer_init(&line, COMPLAINT_MAX);
     append_printable(&line, "belay");
     if (call->command != NULL)
         bl_buffer_printf(&line, " %s", call->command->name);
@@ -117,18 +114,15 @@ void cli_complain(const struct cli_call *call, const struct bl_error *error)
     }
     bl_buffer_append_byte(&line, '\n');
     cli_remark(bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 void cli_remark(struct bl_text text)
 {
-    struct bl_buffer shown;
+    BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
 
-    bl_buffer_init(&shown, SIZE_MAX / 2);
     bl_text_show(&shown, text, BL_SHOW_LINES);
     /* Nobody is left to tell when this fails. */
     (void)cli_output_write_all(STDERR_FILENO, bl_buffer_text(&shown));
-    bl_buffer_done(&shown);
 }
 
 bool cli_colour_wanted(void)

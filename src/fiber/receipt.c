@@ -473,18 +473,14 @@ static void fill_units(struct bl_arena *arena, const struct bl_list *units, stru
 static struct bl_text background_of(struct bl_arena *arena, const struct bl_receipt *receipt)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
-    bl_buffer_init(&out, BACKGROUND_MAX);
+    BL_AUTO_BUFFER(out, BACKGROUND_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_array(&writer);
     if (receipt->background != NULL)
         receipt->background(receipt->background_context, &writer);
     bl_json_write_end(&writer);
-    struct bl_text text = bl_json_writer_done(&writer) == 0
-                              ? bl_arena_text(arena, bl_buffer_text(&out))
-                              : BL_TEXT("[]");
-    bl_buffer_done(&out);
-    return text;
+    return bl_json_writer_done(&writer) == 0 ? bl_arena_text(arena, bl_buffer_text(&out))
+                                             : BL_TEXT("[]");
 }
 
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer)

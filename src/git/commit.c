@@ -127,8 +127,7 @@ static int check_history(struct committing *committing)
 static void refuse_size(struct committing *committing, const struct extent *extent)
 {
     struct bl_arena *arena = committing->arena;
-    struct bl_buffer text;
-    bl_buffer_init(&text, (size_t)64 << 10);
+    BL_AUTO_BUFFER(text, (size_t)64 << 10);
     bl_buffer_printf(&text,
                      "The change is too large to commit: %zu files, %" PRIu64
                      " MiB (at most %zu files and %" PRIu64
@@ -146,7 +145,6 @@ static void refuse_size(struct committing *committing, const struct extent *exte
     bl_buffer_append_byte(&text, '.');
     commit_refuse(committing, GIT_COMMIT_TOO_LARGE,
                   bl_arena_text(arena, bl_buffer_text(&text)).data);
-    bl_buffer_done(&text);
 }
 
 /* 1: the change, with what the Player has committed by itself, may be that large; 0: not. */
@@ -231,11 +229,10 @@ static void each_conflict(struct committing *committing, struct bl_buffer *out, 
 /* True: none are left. */
 static bool check_markers(struct committing *committing)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, (size_t)64 << 10);
     size_t count = 0;
     if (!committing->status.merging)
         return true;
-    bl_buffer_init(&text, (size_t)64 << 10);
     each_conflict(committing, &text, &count);
     /* Of a merge that somebody else began there may be no such list. */
     for (size_t i = 0; count == 0 && i < committing->status.count; i++) {
@@ -254,7 +251,6 @@ static bool check_markers(struct committing *committing)
                      ". Nothing was committed. Edit the files so that they hold what both "
                      "sides want, and remove the markers; belay then commits the merge.",
                      count, count == 1 ? "" : "s", BL_TEXT_ARG(text)));
-    bl_buffer_done(&text);
     return count == 0;
 }
 
@@ -264,16 +260,13 @@ static bool check_markers(struct committing *committing)
  * for submodules, without their files. */
 static struct bl_text new_files(struct committing *committing)
 {
-    struct bl_buffer out;
-    bl_buffer_init(&out, BL_GIT_OUTPUT_MAX);
+    BL_AUTO_BUFFER(out, BL_GIT_OUTPUT_MAX);
     for (size_t i = 0; i < committing->status.count; i++) {
         const struct git_entry *entry = &committing->status.entries[i];
         if (entry->kind == '?' && !entry->nested)
             bl_buffer_append(&out, (struct bl_text){entry->path, strlen(entry->path) + 1});
     }
-    struct bl_text text = bl_arena_text(committing->arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(committing->arena, bl_buffer_text(&out));
 }
 
 static int commit_run(struct committing *committing, struct git_write *write, struct bl_text input,

@@ -266,8 +266,7 @@ int bl_git_check(struct bl_git *git, struct bl_arena *arena, const struct bl_git
     int code = git_config_check(git, arena, call, &overrides, &key, error);
     if (code != 0 || key == NULL)
         return code;
-    struct bl_buffer shown;
-    bl_buffer_init(&shown, 1024);
+    BL_AUTO_BUFFER(shown, 1024);
     bl_text_show(&shown, bl_utf8_cut(bl_text_from(key), 200), BL_SHOW_LINE);
     bl_error_set(error, BL_EREFUSED, BL_KIND_FEATURE, call->operation, call->directory,
                  "the repository's own configuration names a program: " BL_TEXT_FORMAT,
@@ -275,6 +274,5 @@ int bl_git_check(struct bl_git *git, struct bl_arena *arena, const struct bl_git
     bl_error_hint(error,
                   "tools can write that file, so belay does not run the program; if it is yours, "
                   "set it with `git config --global`, else remove it with `git config --unset`");
-    bl_buffer_done(&shown);
     return BL_EREFUSED;
 }

@@ -143,8 +143,7 @@ static int put_alternates(struct copying *copying)
     const char *objects = git_text(arena, "%s/objects", copying->source);
     struct bl_text more = git_file_read(arena, git_text(arena, "%s/info/alternates", objects));
     struct bl_text line;
-    struct bl_buffer out;
-    bl_buffer_init(&out, (size_t)4 << 20);
+    BL_AUTO_BUFFER(out, (size_t)4 << 20);
     int code = bl_buffer_printf(&out, "%s\n", objects);
     while (code == 0 && bl_text_split(&more, '\n', &line)) {
         if (line.size == 0 || line.data[0] == '#')
@@ -155,7 +154,6 @@ static int put_alternates(struct copying *copying)
                    : bl_buffer_printf(&out, "%s/" BL_TEXT_FORMAT "\n", objects, BL_TEXT_ARG(line));
     }
     code = copy_put_file(copying, "objects/info/alternates", bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return code;
 }
 
@@ -394,12 +392,11 @@ int git_copy_protect(struct git_repository *git, const char *path, const char *b
     struct copying copying = {
         .git = git, .arena = &arena, .path = path, .commit = base, .error = error};
     struct bl_git_answer answer;
-    struct bl_buffer changed;
+    BL_AUTO_BUFFER(changed, BL_GIT_OUTPUT_MAX);
     struct bl_text state, name;
     if (patterns == NULL || patterns[0] == NULL)
         return 0;
     copying.folder = git_text(&arena, "%s/.git", path);
-    bl_buffer_init(&changed, BL_GIT_OUTPUT_MAX);
     int code = remove_untracked(&copying, patterns);
     if (code == 0)
         code = copy_ask(
@@ -417,7 +414,6 @@ int git_copy_protect(struct git_repository *git, const char *path, const char *b
     }
     if (code == 0)
         code = restore(&copying, bl_buffer_text(&changed));
-    bl_buffer_done(&changed);
     bl_arena_done(&arena);
     return code;
 }

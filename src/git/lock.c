@@ -264,8 +264,7 @@ static bool lock_entries_clear(struct git_repository *git, struct bl_text entrie
 /* Emptied first: killed in between, it names nothing, and no program runs. */
 void git_mark_program(struct git_repository *git, const struct git_locks *locks)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, 2 * MARK_SIZE_MAX);
+    BL_AUTO_BUFFER(text, 2 * MARK_SIZE_MAX);
     bl_buffer_printf(&text, "%d", (int)getpid());
     bl_buffer_append_byte(&text, '\0');
     bl_buffer_append(&text, bl_buffer_text(&git->left));
@@ -277,7 +276,6 @@ void git_mark_program(struct git_repository *git, const struct git_locks *locks)
     if (ftruncate(git->lock, 0) != 0 ||
         pwrite(git->lock, text.data, text.size, 0) != (ssize_t)text.size)
         errno = 0;
-    bl_buffer_done(&text);
 }
 
 void git_mark_begin(struct git_repository *git)

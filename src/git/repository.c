@@ -19,12 +19,10 @@
 
 const char *git_shown(struct bl_arena *arena, struct bl_text name)
 {
-    struct bl_buffer shown;
-    bl_buffer_init(&shown, 16 * SHOWN_MAX);
+    BL_AUTO_BUFFER(shown, 16 * SHOWN_MAX);
     bl_text_show(&shown, bl_utf8_cut(name, SHOWN_MAX), BL_SHOW_LINE);
     const char *text =
         git_text(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(shown), name.size > SHOWN_MAX ? "…" : "");
-    bl_buffer_done(&shown);
     return text;
 }
 

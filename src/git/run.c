@@ -346,7 +346,7 @@ bool bl_git_is_busy(const struct bl_git_answer *answer)
 int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *answer,
                   struct bl_error *error)
 {
-    struct bl_buffer shown;
+    BL_AUTO_BUFFER(shown, 4 * BL_GIT_WORDS_MAX);
     bool full = run_says(answer->words, "No space left on device") ||
                 run_says(answer->words, "Disk quota exceeded") ||
                 run_says(answer->words, "Out of diskspace");
@@ -354,7 +354,6 @@ int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *an
                : bl_git_is_busy(answer)                       ? BL_EBUSY
                : run_says(answer->words, "Permission denied") ? BL_EACCES
                                                               : BL_ESYSTEM;
-    bl_buffer_init(&shown, 4 * BL_GIT_WORDS_MAX);
     bl_text_show(&shown, bl_utf8_cut(bl_text_trim(answer->words), 480), BL_SHOW_LINES);
     for (size_t i = 0; i < shown.size; i++)
         if (shown.data[i] == '\n')
@@ -369,7 +368,6 @@ int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *an
         bl_error_hint(error, "make room on that disk, then resume");
     if (bl_git_is_busy(answer))
         bl_error_hint(error, "some other git holds that lock; if none runs, remove the file");
-    bl_buffer_done(&shown);
     return code;
 }
 

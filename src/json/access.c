@@ -306,9 +306,6 @@ bool bl_json_equal(const struct bl_json *a, const struct bl_json *b)
         return true;
     if (!is_container(a) || a->type != b->type)
         return false;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
-    bool equal = equal_unordered(&arena, a, b);
-    bl_arena_done(&arena);
-    return equal;
+    BL_AUTO_ARENA(arena);
+    return equal_unordered(&arena, a, b);
 }

@@ -470,25 +470,19 @@ void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_
 struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_value(&writer, value);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 struct bl_text bl_json_quote(struct bl_arena *arena, struct bl_text text)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_text(&writer, text);
-    struct bl_text json = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return json;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }

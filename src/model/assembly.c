@@ -212,11 +212,10 @@ int model_call_whole(struct model_assembly *assembly, struct model_call *call,
                      const struct bl_json *value)
 {
     struct bl_text text = bl_json_text(value);
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
 
     if (value == NULL || bl_json_is(value, BL_JSON_NULL))
         return 0;
-    bl_arena_init(&scratch);
     bool is_text = bl_json_is(value, BL_JSON_STRING);
     if (!is_text)
         text = model_json_text(&scratch, value);
@@ -225,20 +224,18 @@ int model_call_whole(struct model_assembly *assembly, struct model_call *call,
         result = model_call_replace(assembly, call, text);
     else if (!is_text)
         result = fail_input(assembly);
-    bl_arena_done(&scratch);
     return result;
 }
 
 /* Why it cannot be run, for the model; empty: it can. */
 static struct bl_text judge_input(struct bl_arena *arena, struct bl_text input)
 {
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     const struct bl_json *value;
     struct bl_json_fault fault;
     struct bl_text why = {0};
     char text[256];
 
-    bl_arena_init(&scratch);
     if (bl_json_read(&scratch, input, NULL, &value, &fault) != 0) {
         bl_json_fault_text(&fault, text, sizeof text);
         why = bl_arena_printf(arena, "its input is cut off or is not JSON: %s", text);
@@ -246,7 +243,6 @@ static struct bl_text judge_input(struct bl_arena *arena, struct bl_text input)
         why = bl_arena_printf(arena, "its input is not a JSON object, it is of type %s",
                               bl_json_type_name(bl_json_type(value)));
     }
-    bl_arena_done(&scratch);
     return why;
 }
 
@@ -399,16 +395,14 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
 
 struct bl_text model_json_text(struct bl_arena *arena, const struct bl_json *value)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, 2 * MODEL_EVENT_MAX);
     struct bl_json_writer writer;
     struct bl_text text = {0};
 
-    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_value(&writer, value);
     if (bl_json_writer_done(&writer) == 0)
         text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return text;
 }
 
@@ -416,10 +410,9 @@ struct bl_text model_opaque_make(struct bl_arena *arena, const struct bl_provide
                                  const struct bl_profile *profile, const char *member,
                                  struct bl_text value)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, 2 * MODEL_EVENT_MAX);
     struct bl_json_writer writer;
 
-    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "provider", provider->name);
@@ -430,7 +423,6 @@ struct bl_text model_opaque_make(struct bl_arena *arena, const struct bl_provide
     struct bl_text opaque = {0};
     if (bl_json_writer_done(&writer) == 0)
         opaque = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return opaque;
 }
 

@@ -462,11 +462,10 @@ static void failure_read_body(const struct model_api *api, struct bl_text body,
                               struct bl_model_failure *failure)
 {
     struct bl_json_limits limits = {.replace_surrogates = true};
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     const struct bl_json *value;
 
     body = bl_text_trim(body);
-    bl_arena_init(&scratch);
     if (body.size == 0) {
         failure->message[0] = '\0';
     } else if (body.data[0] == '<') {
@@ -483,7 +482,6 @@ static void failure_read_body(const struct model_api *api, struct bl_text body,
         failure->code = decisive_code(body);
         model_failure_message(failure, body);
     }
-    bl_arena_done(&scratch);
 }
 
 void model_failure_classify(const struct model_api *api, int status, struct bl_text retry_after,

@@ -17,13 +17,11 @@ static bool is_worth_sending(const struct bl_block *block)
 
 static bool model_request_is_object(struct bl_text text)
 {
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     const struct bl_json *value;
 
-    bl_arena_init(&scratch);
     bool result =
         bl_json_read(&scratch, text, NULL, &value, NULL) == 0 && bl_json_is(value, BL_JSON_OBJECT);
-    bl_arena_done(&scratch);
     return result;
 }
 
@@ -264,11 +262,10 @@ struct bl_text model_schema_instruction(struct bl_arena *arena, const struct bl_
 struct bl_text model_join_texts(struct bl_arena *arena, const struct bl_message *message,
                                 enum bl_block_type type)
 {
-    struct bl_buffer joined;
+    BL_AUTO_BUFFER(joined, SIZE_MAX / 2);
     struct bl_text only = {0};
     size_t count = 0;
 
-    bl_buffer_init(&joined, SIZE_MAX / 2);
     BL_LIST_EACH (link, &message->blocks) {
         const struct bl_block *block = BL_CONTAINER(link, struct bl_block, link);
         if (block->type != type || block->text.size == 0)
@@ -278,9 +275,7 @@ struct bl_text model_join_texts(struct bl_arena *arena, const struct bl_message 
             bl_buffer_append(&joined, BL_TEXT("\n\n"));
         bl_buffer_append(&joined, block->text);
     }
-    struct bl_text text = count > 1 ? bl_arena_text(arena, bl_buffer_text(&joined)) : only;
-    bl_buffer_done(&joined);
-    return text;
+    return count > 1 ? bl_arena_text(arena, bl_buffer_text(&joined)) : only;
 }
 
 struct bl_http_header model_bearer(struct bl_arena *arena, const char *key)

@@ -253,16 +253,14 @@ static bool history_write_all(int fd, struct bl_text text)
 /* The newest entries become the file. Where that cannot be done, the file is as before. */
 static void rewrite(const struct history *history)
 {
-    struct bl_buffer out;
-    struct bl_arena arena;
+    BL_AUTO_BUFFER(out, FILE_READ_MAX * 2);
+    BL_AUTO_ARENA(arena);
     struct stat status;
     int code = 0;
 
     /* A link would become a file of its own. */
     if (lstat(history->path, &status) < 0 || !S_ISREG(status.st_mode))
         return;
-    bl_arena_init(&arena);
-    bl_buffer_init(&out, FILE_READ_MAX * 2);
     for (size_t i = 0; i < history->count && code == 0; i++)
         code = append_entry(&out, history->entries[i]);
     char *temporary = (char *)(uintptr_t)bl_arena_printf(&arena, "%s.XXXXXX", history->path).data;
@@ -273,8 +271,6 @@ static void rewrite(const struct history *history)
         if (!written || rename(temporary, history->path) < 0)
             unlink(temporary);
     }
-    bl_buffer_done(&out);
-    bl_arena_done(&arena);
 }
 
 int history_load(struct history *history, const char *path, struct bl_error *error)

@@ -275,14 +275,12 @@ static void open_fence(struct markdown *markdown, const struct line *line, struc
 static void render_fence_line(const struct markdown *markdown, const struct line *line,
                               struct bl_buffer *out)
 {
-    struct bl_buffer code;
+    BL_AUTO_BUFFER(code, SIZE_MAX / 2);
 
-    bl_buffer_init(&code, SIZE_MAX / 2);
     for (size_t column = markdown->fence.indent; column < line->indent; column++)
         bl_buffer_append_byte(&code, ' ');
     bl_buffer_append(&code, line->rest);
     markdown_render_code(bl_buffer_text(&code), markdown->columns, markdown->colours, out);
-    bl_buffer_done(&code);
 }
 
 static void take_fence_line(struct markdown *markdown, const struct line *line)
@@ -391,12 +389,10 @@ static void markdown_cut_line(struct markdown *markdown)
         size--;
     if (size == text.size - LINE_CUT_SIZE)
         size = bl_utf8_cut(text, text.size - 4).size;
-    struct bl_buffer part;
-    bl_buffer_init(&part, SIZE_MAX / 2);
+    BL_AUTO_BUFFER(part, SIZE_MAX / 2);
     bl_buffer_append(&part, (struct bl_text){text.data, size});
     bl_buffer_consume(&markdown->line, size);
     markdown_take_line(markdown, without_returns(&part));
-    bl_buffer_done(&part);
 }
 
 void markdown_add(struct markdown *markdown, struct bl_text text)
@@ -464,7 +460,7 @@ static struct bl_text bounded_tail(struct bl_text text)
 
 static void render_pending(struct markdown *markdown, struct bl_text line)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX / 2);
 
     bl_buffer_clear(&markdown->pending);
     if (markdown->fence.character != '\0') {
@@ -476,7 +472,6 @@ static void render_pending(struct markdown *markdown, struct bl_text line)
         render_fence_line(markdown, &shown, &markdown->pending);
         return;
     }
-    bl_buffer_init(&text, SIZE_MAX / 2);
     bl_buffer_append(&text, bl_buffer_text(&markdown->block));
     bl_buffer_append(&text, line);
     if (markdown->begun)
@@ -485,7 +480,6 @@ static void render_pending(struct markdown *markdown, struct bl_text line)
     render_block(markdown, bounded_tail(bl_buffer_text(&text)), &markdown->pending);
     if (markdown->pending.size == from)
         bl_buffer_clear(&markdown->pending);
-    bl_buffer_done(&text);
 }
 
 void markdown_pending(struct markdown *markdown, size_t lines_max, struct bl_buffer *out)

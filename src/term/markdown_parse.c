@@ -129,16 +129,14 @@ bool markdown_is_node(cmark_node *node, const char *name)
 
 bool markdown_ends_in_code(struct bl_text text)
 {
-    struct bl_buffer probed;
+    BL_AUTO_BUFFER(probed, SIZE_MAX / 2);
 
-    bl_buffer_init(&probed, SIZE_MAX / 2);
     bl_buffer_append(&probed, text);
     bl_buffer_append(&probed, BL_TEXT("\nx\n"));
     cmark_node *root = markdown_parse(bl_buffer_text(&probed));
     cmark_node *last = cmark_node_last_child(root);
     bool code = last != NULL && cmark_node_get_type(last) == CMARK_NODE_CODE_BLOCK;
     cmark_node_free(root);
-    bl_buffer_done(&probed);
     return code;
 }
 

@@ -79,9 +79,8 @@ static void lay_out_cell(const struct markdown_table *table, const struct markdo
 /* What each column would take if there were room. */
 static void markdown_table_measure(const struct markdown_table *table, size_t *ret_widths)
 {
-    struct bl_buffer lines;
+    BL_AUTO_BUFFER(lines, SIZE_MAX / 2);
 
-    bl_buffer_init(&lines, SIZE_MAX / 2);
     for (size_t i = 0; i < table->column_count; i++)
         ret_widths[i] = 1;
     for (size_t i = 0; i < table->cell_count; i++) {
@@ -93,7 +92,6 @@ static void markdown_table_measure(const struct markdown_table *table, size_t *r
             *most = width > *most ? width : *most;
         }
     }
-    bl_buffer_done(&lines);
 }
 
 /* Shrinks the widest columns to a common width, so that all fit into `room`. False: they cannot. */

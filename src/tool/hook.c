@@ -145,12 +145,9 @@ static int hook_run_timed(struct hook_call *call)
 /* What it said on standard error, in the arena. */
 static struct bl_text hook_said(const struct hook_call *call)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, SIZE_MAX);
+    BL_AUTO_BUFFER(text, SIZE_MAX);
     output_text_write(&call->output, &text);
-    struct bl_text kept = bl_arena_text(call->run->arena, bl_text_trim(bl_buffer_text(&text)));
-    bl_buffer_done(&text);
-    return kept;
+    return bl_arena_text(call->run->arena, bl_text_trim(bl_buffer_text(&text)));
 }
 
 static void hook_warn(const struct hook_call *call, const char *what)

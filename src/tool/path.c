@@ -36,9 +36,8 @@ struct path_walk {
 const char *tool_path_show(struct bl_arena *arena, struct bl_text bytes)
 {
     struct output_filter filter = {0};
-    struct bl_buffer valid;
+    BL_AUTO_BUFFER(valid, SIZE_MAX);
     struct bl_text shown = bl_utf8_cut(bytes, SHOWN_MAX);
-    bl_buffer_init(&valid, SIZE_MAX);
     output_filter_add(&filter, shown, &valid);
     output_filter_end(&filter, &valid);
     for (size_t i = 0; i < valid.size; i++)
@@ -47,7 +46,6 @@ const char *tool_path_show(struct bl_arena *arena, struct bl_text bytes)
     struct bl_text text =
         bl_arena_printf(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(bl_buffer_text(&valid)),
                         shown.size < bytes.size ? "…" : "");
-    bl_buffer_done(&valid);
     return text.data;
 }
 

@@ -243,12 +243,10 @@ static int toolbox_compile_schema(struct bl_toolbox *toolbox, size_t index, stru
 {
     struct bl_text text = bl_text_from(tool_entries[index]->schema);
     const struct bl_json *source;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     int code = bl_json_read(&arena, text, NULL, &source, NULL);
     if (code == 0)
         code = bl_json_schema_new(source, &toolbox->schemas[index], error);
-    bl_arena_done(&arena);
     return code;
 }
 

@@ -169,10 +169,9 @@ static struct bl_text answer_text(const struct turn *turn)
 static int summarise(struct turn *turn, uint64_t leave)
 {
     struct bl_arena *arena = &turn->record->arena;
-    struct bl_buffer buffer;
+    BL_AUTO_BUFFER(buffer, TURN_TEXT_MAX);
     struct bl_list messages;
 
-    bl_buffer_init(&buffer, TURN_TEXT_MAX);
     write_request(turn, leave, &buffer);
     bl_list_init(&messages);
     struct bl_message *message = bl_message_add(arena, &messages, BL_ROLE_USER);
@@ -192,7 +191,6 @@ static int summarise(struct turn *turn, uint64_t leave)
         }
     }
     turn->answer = (struct turn_answer){0};
-    bl_buffer_done(&buffer);
     return code;
 }
 
@@ -245,12 +243,11 @@ static int write_compaction(struct turn *turn, struct bl_error *error)
 {
     const struct bl_turn_store *store = turn->engine->store;
     struct bl_json_writer writer;
-    struct bl_buffer summary;
+    BL_AUTO_BUFFER(summary, TURN_JSON_MAX);
     struct bl_scope shield;
 
     if (store == NULL)
         return 0;
-    bl_buffer_init(&summary, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &summary);
     bl_messages_write(&writer, &turn->summary->messages);
     struct bl_settlement settlement = {
@@ -264,7 +261,6 @@ static int write_compaction(struct turn *turn, struct bl_error *error)
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
     int code = store->compact(store->context, &settlement, error);
     bl_shield_end(&shield);
-    bl_buffer_done(&summary);
     return code;
 }
 

@@ -29,7 +29,7 @@ static void add_turn(struct bl_run_result *run, struct bl_turn_result *turn)
 static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
                         struct bl_run_result *run)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, 1024);
 
     bl_scope_claim(receipt->scope);
     run->receipt = turn_receipt_text(receipt, arena);
@@ -37,10 +37,8 @@ static void settle_stop(struct bl_receipt *receipt, struct bl_arena *arena,
     bl_scope_stop_read(receipt->scope, &run->stop);
     if (run->receipt.size == 0)
         return;
-    bl_buffer_init(&line, 1024);
     bl_receipt_line(receipt, &line);
     run->receipt_line = bl_arena_text(arena, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* The end of a whole run: told when it is written down, or when that was refused. */

@@ -102,7 +102,7 @@ void turn_result_seal(struct turn *turn)
 {
     struct bl_turn_result *result = turn->result;
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TURN_JSON_MAX);
 
     turn_let_go(turn);
     result->failed = result->error.code != 0;
@@ -110,17 +110,15 @@ void turn_result_seal(struct turn *turn)
     result->matched_command_count = turn_result_count_names(result->matched_commands);
     result->matched_tools = turn->engine->matched_tools;
     result->matched_tool_count = turn_result_count_names(result->matched_tools);
-    bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_record_write(&writer, &bl_turn_result_record, result);
     result->json = bl_arena_text(turn->arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *arena)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TURN_JSON_MAX);
     struct bl_scope shield;
 
     if (bl_scope_check(receipt->scope) == 0)
@@ -132,10 +130,7 @@ struct bl_text turn_receipt_text(struct bl_receipt *receipt, struct bl_arena *ar
     bl_shield_end(&shield);
     if (bl_receipt_elsewhere(receipt))
         return (struct bl_text){0};
-    bl_buffer_init(&out, TURN_JSON_MAX);
     bl_json_writer_init(&writer, &out);
     bl_receipt_write(receipt, &writer);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }

@@ -41,13 +41,12 @@ static void ask_for_repair(struct turn *turn, struct bl_text problems)
 
 bool turn_check_structure(struct turn *turn, bool *ret_fits)
 {
-    struct bl_buffer problems;
+    BL_AUTO_BUFFER(problems, REPAIR_MAX);
     bool go_on = true;
 
     *ret_fits = true;
     if (turn->engine->schema == NULL)
         return true;
-    bl_buffer_init(&problems, REPAIR_MAX);
     find_problems(turn, turn->result->output, &problems);
     *ret_fits = problems.size == 0;
     if (!*ret_fits && turn->repairs < turn->engine->limits.structured_retry_limit) {
@@ -60,6 +59,5 @@ bool turn_check_structure(struct turn *turn, bool *ret_fits)
                           "the answer does not fit the schema after %u repairs: " BL_TEXT_FORMAT,
                           turn->repairs, BL_TEXT_ARG(line));
     }
-    bl_buffer_done(&problems);
     return go_on;
 }

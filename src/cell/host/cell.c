@@ -145,13 +145,10 @@ static int find_worker(struct cell *cell)
 
 static int send_start(struct cell *cell)
 {
-    struct bl_buffer start;
+    BL_AUTO_BUFFER(start, SIZE_MAX);
 
-    bl_buffer_init(&start, SIZE_MAX);
     cell_write_start(cell, &start);
-    int code = cell_worker_send(cell->worker, bl_buffer_text(&start));
-    bl_buffer_done(&start);
-    return code;
+    return cell_worker_send(cell->worker, bl_buffer_text(&start));
 }
 
 /* What has come, once. Others have their turn before the next. */

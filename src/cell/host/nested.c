@@ -37,15 +37,13 @@ static void host_nested_write_result(struct bl_buffer *out, uint64_t number,
 
 static void send_result(struct nested *nested, struct bl_cell_call_result *result)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
     if (result->ok && result->json.size > BL_CELL_CALL_BYTES_MAX)
         *result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_TOO_LARGE,
                                                .message = BL_TEXT("its result is over 8 MiB")};
-    bl_buffer_init(&out, SIZE_MAX);
     host_nested_write_result(&out, nested->number, result);
     cell_worker_send(nested->cell->worker, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 static int nested_main(void *argument)

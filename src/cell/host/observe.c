@@ -364,13 +364,11 @@ static int observe_answer_missing(struct bl_arena *arena, const char *cell_id,
                                   struct bl_text *ret_ok)
 {
     struct bl_json_writer writer;
-    struct bl_buffer json;
+    BL_AUTO_BUFFER(json, SIZE_MAX);
 
-    bl_buffer_init(&json, SIZE_MAX);
     bl_json_writer_init(&writer, &json);
     cell_ok_write(&writer, &(struct cell_ok){.type = CELL_OK_MISSING, .cell_id = cell_id});
     *ret_ok = bl_arena_text(arena, bl_buffer_text(&json));
-    bl_buffer_done(&json);
     return 0;
 }
 

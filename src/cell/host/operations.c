@@ -114,12 +114,10 @@ static int refuse_tool(struct bl_cell_fault *fault, size_t index, const char *me
 static bool operations_is_object(struct bl_text schema)
 {
     const struct bl_json *value;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     bool object =
         bl_json_read(&arena, schema, NULL, &value, NULL) == 0 && bl_json_is(value, BL_JSON_OBJECT);
-    bl_arena_done(&arena);
     return object;
 }
 
@@ -519,13 +517,12 @@ static struct cell_listed operations_describe(const struct cell *cell)
 int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t max,
                  struct bl_buffer *ret_ok, struct bl_cell_fault *fault)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_json_writer writer;
     size_t count = 0, shown = 0, first = 0;
 
     if (max == 0)
         return refuse_bad(fault, "/max", "at least 1");
-    bl_arena_init(&arena);
     BL_LIST_EACH (link, &session->list)
         count++;
     struct cell **cells = bl_arena_alloc(&arena, (count + 1) * sizeof *cells);
@@ -548,7 +545,6 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
                                              .cell_count = shown,
                                              .more = first + shown < count});
     bl_json_writer_done(&writer);
-    bl_arena_done(&arena);
     return 0;
 }
 

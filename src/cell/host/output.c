@@ -72,9 +72,8 @@ static int take_item(struct cell *cell, const struct bl_json *frame)
     const struct bl_json *item = bl_json_get(frame, BL_TEXT("item"));
     uint64_t room = cell->output_bytes - cell->output_total;
     struct bl_json_writer writer;
-    struct bl_buffer encoded;
+    BL_AUTO_BUFFER(encoded, SIZE_MAX);
 
-    bl_buffer_init(&encoded, SIZE_MAX);
     bl_json_writer_init(&writer, &encoded);
     int code = cell_item_write(&writer, item);
     if (code == 0)
@@ -86,7 +85,6 @@ static int take_item(struct cell *cell, const struct bl_json *frame)
     } else if (code == 0) {
         host_output_append(cell, bl_buffer_text(&encoded));
     }
-    bl_buffer_done(&encoded);
     return code;
 }
 
@@ -240,12 +238,10 @@ static int host_output_read_frame(struct cell *cell, struct bl_text frame,
                                   int (*take)(struct cell *cell, const struct bl_json *frame))
 {
     const struct bl_json *value;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     int code = bl_json_read(&arena, frame, &frame_limits, &value, NULL);
     code = code == 0 ? take(cell, value) : BL_EPARSE;
-    bl_arena_done(&arena);
     return code;
 }
 

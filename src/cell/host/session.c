@@ -230,10 +230,9 @@ static void host_session_add_record(struct bl_cell_session *session,
 
 static int host_session_load(struct bl_cell_session *session, struct bl_error *error)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_list cells, values;
 
-    bl_arena_init(&arena);
     int code = bl_store_cells_load(session->held, &arena, &cells, &values, error);
     if (code == 0) {
         BL_LIST_EACH (link, &values)
@@ -247,7 +246,6 @@ static int host_session_load(struct bl_cell_session *session, struct bl_error *e
                 host_session_add_record(session, record);
         }
     }
-    bl_arena_done(&arena);
     return code;
 }
 

@@ -162,18 +162,16 @@ static int shake_hands(struct bl_cell_client *client, const char *name, struct b
 {
     struct bl_json_writer writer;
     struct bl_buffer out;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     begin_frame(&writer, &out);
     cell_hello_write(&writer, name, 0);
     int code = finish_frame(client, &writer, &out, error);
     if (code != 0)
         return code;
-    bl_arena_init(&arena);
     struct cell_frame *frame = bl_arena_zalloc(&arena, sizeof *frame);
     code = server_client_receive(client, &arena, frame, error);
     if (code == 0 && frame->type != CELL_FRAME_READY)
         code = server_client_refuse(client, frame, error);
-    bl_arena_done(&arena);
     return code;
 }
 

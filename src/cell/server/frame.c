@@ -102,8 +102,7 @@ static int server_frame_close_session(struct server_request *request, struct bl_
 {
     const struct cell_request *asked = &request->frame->request;
     struct bl_json_writer writer;
-    struct bl_buffer receipt;
-    bl_buffer_init(&receipt, BL_CELL_FRAME_MAX / 2);
+    BL_AUTO_BUFFER(receipt, BL_CELL_FRAME_MAX / 2);
     int code = server_session_close(request->connection, asked, &receipt, fault);
     if (code == 0) {
         bl_json_writer_init(&writer, out);
@@ -111,7 +110,6 @@ static int server_frame_close_session(struct server_request *request, struct bl_
                                                  .session_id = asked->session_id,
                                                  .receipt_json = bl_buffer_text(&receipt)});
     }
-    bl_buffer_done(&receipt);
     return code;
 }
 
@@ -160,8 +158,7 @@ static void server_frame_serve(struct server_request *request)
     struct server_connection *connection = request->connection;
     struct bl_cell_fault *fault = bl_arena_zalloc(&request->arena, sizeof *fault);
     struct bl_text ok = {0};
-    struct bl_buffer out;
-    bl_buffer_init(&out, BL_CELL_FRAME_MAX);
+    BL_AUTO_BUFFER(out, BL_CELL_FRAME_MAX);
     int code = server_frame_perform(request, &out, &ok, fault);
     bool dropped = code == CELL_DROPPED;
     if (!dropped)
@@ -172,7 +169,6 @@ static void server_frame_serve(struct server_request *request)
         reply_err(connection, request->frame, fault);
     if (code == 0 && request->frame->request.op == CELL_OPEN_SESSION)
         server_session_opened(connection, request->frame->request.session_id);
-    bl_buffer_done(&out);
 }
 
 /* ---- Their order ----------------------------------------------------------------------------- */

@@ -254,9 +254,8 @@ static bool write_cell(const struct bl_json *cell, void *context)
 static int cell_client_list(struct asking *asking)
 {
     struct bl_json_writer writer;
-    struct bl_buffer ok;
+    BL_AUTO_BUFFER(ok, TEXT_MAX);
 
-    bl_buffer_init(&ok, TEXT_MAX);
     bl_json_writer_init(&writer, &ok);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "type", "listed");
@@ -270,7 +269,6 @@ static int cell_client_list(struct asking *asking)
     if (code == 0)
         code = bl_json_writer_done(&writer);
     asking->ok = bl_arena_text(&asking->arena, bl_buffer_text(&ok));
-    bl_buffer_done(&ok);
     return code;
 }
 
@@ -510,9 +508,8 @@ static void append_cell(struct bl_buffer *out, const struct bl_json *cell)
 
 static int cell_client_print_text(struct asking *asking, const struct bl_json *ok)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     if (asking->options->verb == CELL_CREATE)
         bl_buffer_printf(&out, "%s\n", asking->cell_id);
     else if (asking->options->verb == CELL_RELEASE)
@@ -521,9 +518,7 @@ static int cell_client_print_text(struct asking *asking, const struct bl_json *o
         bl_buffer_printf(&out, "No cells in session %s.\n", asking->options->session);
     BL_JSON_EACH (cell, bl_json_get(ok, BL_TEXT("cells")))
         append_cell(&out, cell);
-    int exit_code = cli_print(asking->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(asking->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 static int cell_client_answer(struct asking *asking)

@@ -258,9 +258,8 @@ static void report_json(struct cell_work *work)
 static void remark_receipt(struct cell_work *work)
 {
     const struct bl_json *receipt = end_receipt(work);
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, ITEMS_MAX);
 
-    bl_buffer_init(&line, ITEMS_MAX);
     if (receipt != NULL)
         cli_receipt_line(receipt, &line);
     else if (!work->ended && bl_receipt_ready(&work->receipt))
@@ -269,7 +268,6 @@ static void remark_receipt(struct cell_work *work)
         cell_remark(work, bl_text_trim(bl_buffer_text(&line)));
         cell_remark(work, BL_TEXT("\n"));
     }
-    bl_buffer_done(&line);
 }
 
 static void remark_end(struct cell_work *work)

@@ -38,16 +38,14 @@ struct serving {
 static void cell_serve_say(void *context, struct bl_text text)
 {
     struct serving *serving = context;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
 
     if (!serving->heard)
         return;
-    bl_buffer_init(&line, LINE_MAX_SIZE);
     bl_buffer_append(&line, BL_TEXT("belay cell: "));
     bl_text_show(&line, text, BL_SHOW_LINE);
     bl_buffer_append_byte(&line, '\n');
     cli_stream_say(&serving->remarks, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* The line of `belay cell serve --json`. */
@@ -81,13 +79,12 @@ static int cell_serve_print_listening(struct serving *serving)
 {
     const char *path = bl_cell_server_path(serving->server);
     struct bl_json_writer writer;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
 
     if (serving->options->standard) {
         cell_serve_say(serving, BL_TEXT("frames on standard input and output"));
         return CLI_EXIT_OK;
     }
-    bl_buffer_init(&line, LINE_MAX_SIZE);
     if (serving->call->format == CLI_FORMAT_TEXT) {
         bl_buffer_printf(&line, "listening on %s\n", path);
     } else {
@@ -99,9 +96,7 @@ static int cell_serve_print_listening(struct serving *serving)
                                             .store = bl_store_where(serving->store)});
         bl_buffer_append_byte(&line, '\n');
     }
-    int exit_code = cli_print(serving->call, bl_buffer_text(&line), CLI_EXIT_OK);
-    bl_buffer_done(&line);
-    return exit_code;
+    return cli_print(serving->call, bl_buffer_text(&line), CLI_EXIT_OK);
 }
 
 /* ---- Serving --------------------------------------------------------------------------------- */

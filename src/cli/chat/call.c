@@ -174,15 +174,13 @@ static struct bl_text wait_line(struct bl_arena *arena, const struct bl_json *in
 static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *input)
 {
     struct bl_json_writer *writer = bl_alloc(sizeof *writer);
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX / 2);
 
-    bl_buffer_init(&text, SIZE_MAX / 2);
     bl_json_writer_init(writer, &text);
     bl_json_write_value(writer, input);
     bl_json_writer_done(writer);
     bl_free(writer);
     struct bl_text line = bl_arena_text(arena, chat_call_bounded(arena, bl_buffer_text(&text)));
-    bl_buffer_done(&text);
     return bl_text_equal(line, BL_TEXT("{}")) ? (struct bl_text){0} : line;
 }
 

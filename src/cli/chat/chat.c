@@ -192,7 +192,7 @@ static bool chat_run_turn(struct chat *chat, struct bl_text prompt, struct bl_ar
 
 static void chat_take_up(struct chat *chat, struct bl_text text)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_text next;
 
     if (chat_is_command(text)) {
@@ -200,14 +200,12 @@ static void chat_take_up(struct chat *chat, struct bl_text text)
         chat_redraw(chat);
         return;
     }
-    bl_arena_init(&arena);
     if (chat_run_turn(chat, text, &arena, &next) && bl_inbox_put(&chat->prompts, next, NULL) == 0) {
         /* Before all that was submitted since. */
         struct bl_list *link = chat->prompts.waiting.previous;
         bl_list_remove(link);
         bl_list_push_front(&chat->prompts.waiting, link);
     }
-    bl_arena_done(&arena);
 }
 
 /* Takes up what was submitted, in its order, until it is time to leave. */

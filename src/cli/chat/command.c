@@ -136,7 +136,7 @@ static void ps(struct chat *chat, struct bl_text argument BL_UNUSED)
 
 static void chat_command_cancel(struct chat *chat, struct bl_text argument)
 {
-    struct bl_buffer receipt;
+    BL_AUTO_BUFFER(receipt, RECEIPT_MAX);
     char id[80];
 
     if (argument.size == 0) {
@@ -144,7 +144,6 @@ static void chat_command_cancel(struct chat *chat, struct bl_text argument)
         return;
     }
     chat_command_copy_text(id, sizeof id, argument);
-    bl_buffer_init(&receipt, RECEIPT_MAX);
     if (bl_activities_cancel(&chat->work.activities, id, "/cancel", &receipt) == BL_ENOENT)
         chat_say(chat, "nothing with the id '%s' runs; /ps shows what does", id);
     else if (receipt.size == 0)
@@ -153,7 +152,6 @@ static void chat_command_cancel(struct chat *chat, struct bl_text argument)
         chat_view_receipt(chat->view, bl_buffer_text(&receipt));
     else
         chat_lines_receipt(chat, bl_buffer_text(&receipt));
-    bl_buffer_done(&receipt);
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */

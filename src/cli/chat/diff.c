@@ -109,11 +109,10 @@ struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
                            const struct chat_frame *frame, size_t indent)
 {
     struct diff diff = {.frame = frame, .indent = indent};
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     size_t head = 0, tail = 0;
     char left_out[48];
 
-    bl_arena_init(&arena);
     struct lines from = split(&arena, from_text), to = split(&arena, to_text);
     size_t most = from.count < to.count ? from.count : to.count;
     while (head < most && bl_text_equal(from.texts[head], to.texts[head]))
@@ -137,6 +136,5 @@ struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
         snprintf(left_out, sizeof left_out, "… %zu more lines", diff.left_out);
         chat_line(frame, indent, bl_text_from(left_out), &(struct text_style){.dim = true});
     }
-    bl_arena_done(&arena);
     return diff.counts;
 }

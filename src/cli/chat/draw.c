@@ -265,13 +265,11 @@ int chat_draw_main(void *argument)
 void chat_draw_end(struct chat *chat)
 {
     struct bl_scope moment;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
     if (chat->terminal == NULL)
         return;
-    bl_buffer_init(&out, SIZE_MAX);
-    struct bl_buffer lines;
-    bl_buffer_init(&lines, SIZE_MAX);
+    BL_AUTO_BUFFER(lines, SIZE_MAX);
     chat_view_end_text(chat->view);
     chat_view_take_lines(chat->view, &lines);
     struct edit_view nothing = {0};
@@ -280,8 +278,6 @@ void chat_draw_end(struct chat *chat)
     bl_limit_begin(&moment, END_NS);
     terminal_write(chat->terminal, bl_buffer_text(&out));
     bl_limit_end(&moment);
-    bl_buffer_done(&lines);
-    bl_buffer_done(&out);
 }
 
 /* ---- Our own words --------------------------------------------------------------------------- */
@@ -303,14 +299,12 @@ static bool draw_await_listener(const struct chat *chat)
 static void remark(const struct chat *chat, struct bl_text text)
 {
     static const struct text_style plain = {0};
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
     if (!draw_await_listener(chat))
         return;
-    bl_buffer_init(&out, SIZE_MAX);
     text_wrap_all(text, &plain, REMARK_COLUMNS, false, &out);
     cli_remark(bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 void chat_say(struct chat *chat, const char *format, ...)

@@ -33,24 +33,21 @@ void chat_lines_receipt(struct chat *chat, struct bl_text receipt)
 static void say_call(struct chat *chat, const struct bl_event *event)
 {
     const struct bl_json *input = NULL;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     struct bl_text name = bl_arena_text(&arena, event->name);
     if (bl_json_read(&arena, event->json, NULL, &input, NULL) != 0)
         input = NULL;
     chat_say(chat, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT, BL_TEXT_ARG(name),
              BL_TEXT_ARG(chat_input_line(&arena, name.data, input)));
-    bl_arena_done(&arena);
 }
 
 /* Why a turn is not what it should be; of one that was stopped the receipt has said it. */
 static void say_end(struct chat *chat, struct bl_text json)
 {
     const struct bl_json *result;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, json, NULL, &result, NULL) == 0) {
         struct bl_text reason = bl_json_text(bl_json_get(result, BL_TEXT("stop_reason")));
         const struct bl_json *error = bl_json_get(result, BL_TEXT("error"));
@@ -68,7 +65,6 @@ static void say_end(struct chat *chat, struct bl_text json)
                      BL_TEXT_ARG(why));
         }
     }
-    bl_arena_done(&arena);
 }
 
 static void chat_lines_say_cell(struct chat *chat, const struct bl_event *event)

@@ -112,7 +112,7 @@ static void show_calls(const struct chat_view *view, const struct chat_agent *ag
 static void show_thinking(const struct chat_view *view, const struct chat_frame *frame)
 {
     struct bl_text text = bl_text_trim(bl_buffer_text(&view->thinking));
-    struct bl_buffer lines;
+    BL_AUTO_BUFFER(lines, SIZE_MAX / 2);
 
     if (text.size == 0)
         return;
@@ -124,10 +124,8 @@ static void show_thinking(const struct chat_view *view, const struct chat_frame 
             text.size--;
         }
     }
-    bl_buffer_init(&lines, SIZE_MAX / 2);
     text_wrap_all(text, &dim, frame->columns, frame->colours, &lines);
     bl_buffer_append(frame->out, text_last_lines(bl_buffer_text(&lines), THINKING_LINES));
-    bl_buffer_done(&lines);
 }
 
 void chat_view_live(struct chat_view *view, size_t lines_max, struct bl_buffer *out)

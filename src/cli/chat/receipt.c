@@ -16,13 +16,12 @@ static void chat_receipt_write_unit(const struct bl_json *unit, const struct cha
     struct bl_text ended_by = bl_json_text(bl_json_get(unit, BL_TEXT("signal")));
     uint64_t processes = cli_receipt_number(unit, BL_TEXT("processes"));
     bool killed = bl_text_equal(fate, BL_TEXT("killed")) || bl_text_equal(fate, BL_TEXT("unknown"));
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX / 2);
     char duration[32];
 
     if (name.size == 0)
         name = bl_json_text(bl_json_get(unit, BL_TEXT("id")));
     cli_receipt_ms(unit, BL_TEXT("ms"), duration);
-    bl_buffer_init(&text, SIZE_MAX / 2);
     bl_buffer_printf(&text, "%-5.*s %-8.*s %7s  ", BL_TEXT_ARG(kind), BL_TEXT_ARG(fate), duration);
     bl_buffer_append(&text, name);
     if (processes > 0)
@@ -32,7 +31,6 @@ static void chat_receipt_write_unit(const struct bl_json *unit, const struct cha
     if (detail.size > 0)
         bl_buffer_printf(&text, ", " BL_TEXT_FORMAT, BL_TEXT_ARG(detail));
     chat_line(frame, indent, bl_buffer_text(&text), killed ? &hard : &dim);
-    bl_buffer_done(&text);
 }
 
 static void write_units(const struct bl_json *units, const struct chat_frame *frame, size_t indent,
@@ -66,11 +64,10 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
 {
     static const struct text_style good = {.bold = true}, bad = {.bold = true, .colour = TEXT_RED};
     const struct bl_json *receipt;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_buffer line;
     char mark[] = "        ";
 
-    bl_arena_init(&arena);
     bool read = bl_json_read(&arena, json, NULL, &receipt, NULL) == 0 &&
                 bl_json_is(receipt, BL_JSON_OBJECT);
     if (read) {
@@ -85,6 +82,5 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
         chat_receipt_write_background(bl_json_get(receipt, BL_TEXT("background")), frame,
                                       indent + 2);
     }
-    bl_arena_done(&arena);
     return read;
 }

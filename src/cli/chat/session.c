@@ -207,9 +207,8 @@ static void agree(struct chat *chat, const struct bl_mcp_entry *entry)
 /* What would be started, or reached. */
 static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, 4096);
 
-    bl_buffer_init(&line, 4096);
     if (entry->url != NULL)
         bl_buffer_printf(&line, "%s", entry->url);
     else
@@ -218,7 +217,6 @@ static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
         bl_buffer_printf(&line, " %s", entry->arguments[i]);
     chat_say(chat, "%s names an MCP server, %s, that nobody has agreed to: " BL_TEXT_FORMAT,
              entry->path, entry->name, BL_TEXT_ARG(bl_buffer_text(&line)));
-    bl_buffer_done(&line);
 }
 
 static bool ask_server(struct chat *chat, const struct bl_mcp_entry *entry)
@@ -266,14 +264,12 @@ void chat_ask_servers(struct chat *chat)
 static bool can_be_had(struct chat *chat, const char *id, struct bl_error *error)
 {
     struct bl_store_summary summary;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     int code = bl_store_summary(chat->work.store, &arena, id, &summary, error);
     if (code == 0 && summary.held_by != NULL)
         code = bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "resume", id,
                             "session %s is held by %s", id, summary.held_by);
-    bl_arena_done(&arena);
     return code == 0;
 }
 

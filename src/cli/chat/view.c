@@ -70,9 +70,8 @@ static struct chat_frame begin_final(struct chat_view *view, enum chat_kind kind
 
 static void take_text_lines(struct chat_view *view)
 {
-    struct bl_buffer lines;
+    BL_AUTO_BUFFER(lines, SIZE_MAX / 2);
 
-    bl_buffer_init(&lines, SIZE_MAX / 2);
     markdown_take_lines(view->text, &lines);
     if (lines.size > 0) {
         if (!view->text_begun)
@@ -80,7 +79,6 @@ static void take_text_lines(struct chat_view *view)
         view->text_begun = true;
         bl_buffer_append(&view->lines, bl_buffer_text(&lines));
     }
-    bl_buffer_done(&lines);
 }
 
 /* Of what the model thought one line stays. */

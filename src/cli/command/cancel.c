@@ -157,9 +157,8 @@ static int command_cancel_print_text(const struct cli_call *call, struct cancell
                                      int exit_code)
 {
     const struct bl_json *receipt;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
 
-    bl_buffer_init(&line, LINE_MAX_SIZE);
     if (bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
         bl_json_is(receipt, BL_JSON_OBJECT))
         cli_receipt_line(receipt, &line);
@@ -167,7 +166,6 @@ static int command_cancel_print_text(const struct cli_call *call, struct cancell
         bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it."));
     bl_buffer_append_byte(&line, '\n');
     exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
-    bl_buffer_done(&line);
     return exit_code;
 }
 

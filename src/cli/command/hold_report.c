@@ -132,14 +132,12 @@ static struct report hold_report_of(const struct hold_options *options,
 static int print_envelope(const struct cli_call *call, int exit_code,
                           const struct bl_record *record, const void *from)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, ENVELOPE_MAX);
 
-    bl_buffer_init(&line, ENVELOPE_MAX);
     if (cli_answer_write(&line, call, exit_code, record, from) == 0)
         cli_remark(bl_buffer_text(&line));
     else
         exit_code = HOLD_EXIT_FAILED;
-    bl_buffer_done(&line);
     return exit_code;
 }
 
@@ -193,15 +191,13 @@ static void hold_report_append_line(struct bl_buffer *line, const struct report 
 
 static void hold_report_print_line(const struct report *report)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
 
-    bl_buffer_init(&line, LINE_MAX_SIZE);
     hold_report_append_line(&line, report);
     if (line.size > 0) {
         bl_buffer_append_byte(&line, '\n');
         cli_remark(bl_buffer_text(&line));
     }
-    bl_buffer_done(&line);
 }
 
 int hold_report(const struct cli_call *call, const struct hold_options *options,

@@ -243,9 +243,8 @@ static int hold_run_loop(struct hold_work *work)
 void hold_run(const struct hold_options *options, struct hold_outcome *outcome)
 {
     struct hold_work work = {.options = options, .outcome = outcome};
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     int code = prepare_arguments(&arena, &work);
     if (code == 0)
         code = hold_run_loop(&work);
@@ -258,5 +257,4 @@ void hold_run(const struct hold_options *options, struct hold_outcome *outcome)
                      "cannot hold the command: %s", bl_error_text(code));
         outcome->error.code = code;
     }
-    bl_arena_done(&arena);
 }

@@ -76,16 +76,14 @@ static void listening(void *context, uint16_t port)
 {
     const struct mcp_command *command = context;
     bool six = strchr(command->options.address, ':') != NULL;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, 8192);
 
-    bl_buffer_init(&text, 8192);
     bl_buffer_printf(&text,
                      "belay mcp: listening on http://%s%s%s:%u/mcp\n"
                      "belay mcp: the token is in %s\n",
                      six ? "[" : "", command->options.address, six ? "]" : "", port,
                      command->options.token_file);
     cli_remark(bl_buffer_text(&text));
-    bl_buffer_done(&text);
 }
 
 static int command_mcp_serve(struct serving *serving, int *ret_exit_code, struct bl_error *error)

@@ -211,9 +211,8 @@ static void append_process(struct bl_buffer *out, const struct ps_process *proce
 
 static int ps_print_text(const struct cli_call *call, const struct listing *listing)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     BL_LIST_EACH (link, &listing->activities)
         append_activity(&out, BL_CONTAINER(link, struct bl_activity_view, link));
     BL_LIST_EACH (link, &listing->processes) {
@@ -223,9 +222,7 @@ static int ps_print_text(const struct cli_call *call, const struct listing *list
     }
     if (out.size == 0)
         bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 int cli_ps_run(struct cli_call *call)

@@ -37,18 +37,15 @@ const struct cli_answer route_answer = {BL_RECORD("route", struct routed, route_
 
 static int command_route_print_text(const struct cli_call *call, const struct routed *routed)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     BL_LIST_EACH (link, &routed->matches) {
         const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
         bl_buffer_printf(&out, "%5u  %-8s %s\n", match->score, match->kind, match->name);
     }
     if (out.size == 0)
         bl_buffer_append(&out, BL_TEXT("No command and no tool matches.\n"));
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 static int command_route(struct cli_call *call, const char *prompt)

@@ -28,12 +28,11 @@ struct serving {
 
 static void command_script_print_listening(struct serving *serving, uint16_t port)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
     struct bl_json_writer writer;
     char url[64];
 
     snprintf(url, sizeof url, "http://127.0.0.1:%u", port);
-    bl_buffer_init(&line, LINE_MAX_SIZE);
     if (serving->call->format == CLI_FORMAT_TEXT) {
         bl_buffer_printf(&line,
                          "listening on %s\n"
@@ -52,7 +51,6 @@ static void command_script_print_listening(struct serving *serving, uint16_t por
         bl_buffer_append_byte(&line, '\n');
     }
     cli_stream_write(&serving->stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 static int64_t command_script_number_of(const struct bl_json *line, const char *key)
@@ -86,11 +84,9 @@ static void journal(void *context, struct bl_text line)
 {
     struct serving *serving = context;
     const struct bl_json *value;
-    struct bl_arena arena;
-    struct bl_buffer out;
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(out, LINE_MAX_SIZE);
 
-    bl_arena_init(&arena);
-    bl_buffer_init(&out, LINE_MAX_SIZE);
     if (serving->call->format != CLI_FORMAT_TEXT) {
         bl_buffer_append(&out, line);
         bl_buffer_append_byte(&out, '\n');
@@ -98,8 +94,6 @@ static void journal(void *context, struct bl_text line)
         append_request(&out, value);
     }
     cli_stream_write(&serving->stream, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    bl_arena_done(&arena);
 }
 
 /* ---- Serving --------------------------------------------------------------------------------- */

@@ -243,9 +243,8 @@ static void append_schema(struct bl_buffer *out, struct bl_text schema)
 {
     const struct bl_json *value;
     struct bl_json_writer writer;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, schema, NULL, &value, NULL) == 0) {
         bl_json_writer_init(&writer, out);
         bl_json_writer_indent(&writer, INDENT);
@@ -253,7 +252,6 @@ static void append_schema(struct bl_buffer *out, struct bl_text schema)
         bl_json_writer_done(&writer);
         bl_buffer_append_byte(out, '\n');
     }
-    bl_arena_done(&arena);
 }
 
 /* One paragraph, in lines of 80 columns, each but the first behind `indent` blanks; what follows it
@@ -298,28 +296,22 @@ static void append_name(struct bl_buffer *out, const char *name)
 
 static const char *printable(struct bl_arena *arena, const char *text)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX / 2);
 
-    bl_buffer_init(&out, SIZE_MAX / 2);
     bl_text_show(&out, bl_text_from(text), BL_SHOW_LINES);
-    const char *shown = bl_arena_text(arena, bl_buffer_text(&out)).data;
-    bl_buffer_done(&out);
-    return shown;
+    return bl_arena_text(arena, bl_buffer_text(&out)).data;
 }
 
 static int print_tool(const struct cli_call *call, struct tools_offered *offered,
                       const struct bl_tool_offer *offer)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     append_name(&out, offer->name);
     append_wrapped(&out, printable(&offered->arena, offer->description), NAME_WIDTH);
     bl_buffer_append_byte(&out, '\n');
     append_schema(&out, offer->schema);
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 /* "everything  ready, 12 tools, 2025-11-25", or why not. */
@@ -342,9 +334,8 @@ static void append_server(struct bl_buffer *out, struct tools_offered *offered,
 
 static int print_tools(const struct cli_call *call, struct tools_offered *offered)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     for (size_t i = 0; i < offered->tools.offer_count; i++) {
         const struct bl_tool_offer *offer = &offered->tools.offers[i];
         append_name(&out, offer->name);
@@ -354,9 +345,7 @@ static int print_tools(const struct cli_call *call, struct tools_offered *offere
         bl_buffer_append(&out, BL_TEXT("\nMCP servers:\n"));
     for (size_t i = 0; i < offered->view_count; i++)
         append_server(&out, offered, &offered->views[i]);
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 /* The line of its server says it. */

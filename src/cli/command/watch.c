@@ -44,9 +44,8 @@ static void command_watch_on_event(void *context, const struct bl_json *event)
 {
     struct watching *watching = context;
     struct bl_arena arena = {0};
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, LINE_MAX_SIZE);
 
-    bl_buffer_init(&out, LINE_MAX_SIZE);
     if (watching->left_out > 0)
         put_left_out(watching, &out);
     if (watching->call->format == CLI_FORMAT_TEXT) {
@@ -62,7 +61,6 @@ static void command_watch_on_event(void *context, const struct bl_json *event)
         watching->left_out++;
         watching->missed++;
     }
-    bl_buffer_done(&out);
     bl_arena_done(&arena);
 }
 

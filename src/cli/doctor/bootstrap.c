@@ -77,7 +77,7 @@ static void before(struct run_work *work)
 static void doctor_bootstrap_report(struct run_work *work)
 {
     bool failed = work->error.code != 0;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, REPORT_MAX);
 
     work->exit_code = run_exit_code(work);
     if (work->call->format != CLI_FORMAT_TEXT) {
@@ -87,10 +87,8 @@ static void doctor_bootstrap_report(struct run_work *work)
     }
     if (failed)
         return;
-    bl_buffer_init(&out, REPORT_MAX);
     bootstrap_text(&out, work);
     cli_stream_say(&work->stream, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 static const struct run_face face = {

@@ -65,13 +65,11 @@ static void examine(struct doctor_report *report)
 
 static int doctor_print_text(const struct cli_call *call, const struct doctor_report *report)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
     int exit_code = CLI_EXIT_FAILED;
 
-    bl_buffer_init(&out, TEXT_MAX);
     if (doctor_write_text(&out, report, cli_colour_wanted()) == 0)
         exit_code = cli_print_raw(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
     return exit_code;
 }
 

@@ -68,11 +68,10 @@ static int provider_take(struct bl_sink *sink, const struct bl_piece *piece)
 static int provider_ask(struct probe *probe, const struct bl_model *model)
 {
     struct doctor_provider *report = &probe->report;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_session session;
     struct bl_list messages;
 
-    bl_arena_init(&arena);
     bl_list_init(&messages);
     bl_session_init(&session, "doctor");
     struct bl_message *message = bl_message_add(&arena, &messages, BL_ROLE_USER);
@@ -84,7 +83,6 @@ static int provider_ask(struct probe *probe, const struct bl_model *model)
     report->latency_ms = elapsed_ms(probe);
     report->answered = code == 0;
     bl_session_done(&session);
-    bl_arena_done(&arena);
     return code;
 }
 
@@ -260,12 +258,10 @@ static int provider_exit_code_of(const struct probe *probe)
 static int provider_print_text(const struct cli_call *call, const struct doctor_provider *report,
                                int exit_code)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     doctor_provider_text(&out, report);
     exit_code = cli_print(call, bl_buffer_text(&out), exit_code);
-    bl_buffer_done(&out);
     return exit_code;
 }
 

@@ -31,11 +31,10 @@ static BL_PRINTF(2, 3) void put(struct page *page, const char *format, ...)
  * a line stays whole: a path is to be copied. */
 static void doctor_text_put_wrapped(struct page *page, const char *string)
 {
-    struct bl_buffer shown;
+    BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
     struct bl_text word;
     size_t column = DETAIL_AT;
 
-    bl_buffer_init(&shown, SIZE_MAX / 2);
     bl_text_show(&shown, bl_text_from(string), BL_SHOW_LINE);
     struct bl_text rest = bl_buffer_text(&shown);
     while (bl_text_split(&rest, ' ', &word)) {
@@ -51,7 +50,6 @@ static void doctor_text_put_wrapped(struct page *page, const char *string)
         column += width;
     }
     put(page, "\n");
-    bl_buffer_done(&shown);
 }
 
 /* A line without a mark: a fact that is neither good nor bad. */

@@ -111,9 +111,8 @@ static struct bl_text make_params(struct asking *asking)
     const struct feature_work *work = &asking->work;
     const struct feature_options *options = work->options;
     struct bl_json_writer writer;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, PARAMS_MAX);
 
-    bl_buffer_init(&text, PARAMS_MAX);
     bl_json_writer_init(&writer, &text);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "feature", work->id);
@@ -129,7 +128,6 @@ static struct bl_text make_params(struct asking *asking)
     struct bl_text params = {0};
     if (bl_json_writer_done(&writer) == 0)
         params = bl_arena_text(&asking->work.arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
     return params;
 }
 
@@ -342,26 +340,20 @@ static int ask_print_json(const struct asking *asking)
         .changed = asking->changed,
         .deadline_s = asking->deadline_s,
     };
-    struct bl_buffer message;
+    BL_AUTO_BUFFER(message, LINE_MAX);
 
-    bl_buffer_init(&message, LINE_MAX);
     put_answer(&message, asking);
     view.message = bl_buffer_text(&message);
-    int exit_code = cli_answer_print(options->call, CLI_EXIT_OK, &answer->record, &view);
-    bl_buffer_done(&message);
-    return exit_code;
+    return cli_answer_print(options->call, CLI_EXIT_OK, &answer->record, &view);
 }
 
 static int feature_ask_print_text(const struct asking *asking)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, LINE_MAX);
 
-    bl_buffer_init(&out, LINE_MAX);
     put_answer(&out, asking);
     bl_buffer_append_byte(&out, '\n');
-    int exit_code = cli_print(asking->work.options->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(asking->work.options->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 int feature_ask_command(const struct feature_options *options, bool *ret_live)

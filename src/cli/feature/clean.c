@@ -78,9 +78,8 @@ static int feature_clean_print_text(const struct cleaning *cleaning)
 {
     const struct feature_options *options = cleaning->work.options;
     size_t count = cleaning->removed + cleaning->kept;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     BL_LIST_EACH (link, &cleaning->items)
         feature_clean_put_item(&out, BL_CONTAINER(link, struct bl_clean_item, link),
                                options->dry_run);
@@ -90,9 +89,7 @@ static int feature_clean_print_text(const struct cleaning *cleaning)
     else
         bl_buffer_printf(&out, "%zu of %zu %s.\n", cleaning->removed, count,
                          options->dry_run ? "would be removed" : "removed");
-    int exit_code = cli_print(options->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(options->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 struct clean_row {

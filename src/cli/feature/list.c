@@ -195,9 +195,8 @@ static int feature_list_print_text(const struct listing *listing)
 {
     bool all = listing->options->all;
     size_t id_width = 2;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     for (size_t i = 0; i < listing->count; i++) {
         size_t width = strlen(listing->items[i].summary->id);
         id_width = width > id_width ? width : id_width;
@@ -212,9 +211,7 @@ static int feature_list_print_text(const struct listing *listing)
                                              "of every one.\n"));
     for (size_t i = 0; i < listing->count; i++)
         feature_list_put_item(&out, &listing->items[i], id_width, all);
-    int exit_code = cli_print(listing->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(listing->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -89,22 +89,19 @@ static void logs_keep(struct logs *logs, struct bl_buffer *array, struct bl_text
 
 static void logs_print_line(struct logs *logs, struct bl_text json)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINES_MAX);
 
-    bl_buffer_init(&line, LINES_MAX);
     bl_buffer_append(&line, json);
     bl_buffer_append_byte(&line, '\n');
     print(logs, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* Each line of it behind a mark, so that nobody takes it for an event. */
 static void print_output_text(struct logs *logs, const struct bl_json *value)
 {
     struct bl_text rest = logs_member(value, "text"), line;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, LINES_MAX);
 
-    bl_buffer_init(&out, LINES_MAX);
     while (bl_text_split(&rest, '\n', &line)) {
         bl_buffer_append(&out, BL_TEXT("    | "));
         if (bl_text_ends_with(line, BL_TEXT("\r")))
@@ -113,15 +110,13 @@ static void print_output_text(struct logs *logs, const struct bl_json *value)
         bl_buffer_append_byte(&out, '\n');
     }
     print(logs, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 static void print_output_line(struct logs *logs, const struct bl_json *value)
 {
     struct bl_json_writer writer;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINES_MAX);
 
-    bl_buffer_init(&line, LINES_MAX);
     bl_json_writer_init(&writer, &line);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "type", "output");
@@ -132,7 +127,6 @@ static void print_output_line(struct logs *logs, const struct bl_json *value)
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
         logs_print_line(logs, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* `headed`: no event says whose it is. */
@@ -176,7 +170,7 @@ static void print_day(struct logs *logs, struct bl_text time)
 static void tell_event(struct logs *logs, struct bl_text json, const struct bl_json *event)
 {
     enum cli_format format = logs->work.options->call->format;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, LINES_MAX);
 
     if (format == CLI_FORMAT_STREAM_JSON) {
         logs_print_line(logs, json);
@@ -186,13 +180,11 @@ static void tell_event(struct logs *logs, struct bl_text json, const struct bl_j
         logs_keep(logs, &logs->events, json);
         return;
     }
-    bl_buffer_init(&line, LINES_MAX);
     feature_event_line(logs_member(event, "type"), event, &line);
     if (line.size > 0) {
         print_day(logs, logs_member(event, "time"));
         print(logs, bl_buffer_text(&line));
     }
-    bl_buffer_done(&line);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

@@ -157,17 +157,14 @@ static int report_print_json(const struct reporting *reporting)
 static int feature_report_print_text(const struct reporting *reporting)
 {
     const struct cli_call *call = reporting->work.options->call;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, 16384);
 
     if (reporting->file == NULL)
         return cli_print(call, bl_buffer_text(&reporting->report), CLI_EXIT_OK);
-    bl_buffer_init(&line, 16384);
     bl_buffer_append(&line, BL_TEXT("The report is "));
     bl_buffer_append(&line, bl_text_from(reporting->file));
     bl_buffer_append_byte(&line, '\n');
-    int exit_code = cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
-    bl_buffer_done(&line);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);
 }
 
 int feature_report_command(const struct feature_options *options)

@@ -65,40 +65,34 @@ static void feature_run_write_line(struct feature_runner *work, struct bl_text t
                                    struct bl_text json)
 {
     const struct bl_json *event;
-    struct bl_arena arena;
-    struct bl_buffer out;
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
     if (!feature_event_has_line(type))
         return;
-    bl_arena_init(&arena);
-    bl_buffer_init(&out, TEXT_MAX);
     if (bl_json_read(&arena, json, NULL, &event, NULL) == 0) {
         if (work->dropped > 0)
             put_dropped(work, &out);
         feature_event_line(type, event, &out);
         offer(work, &out);
     }
-    bl_buffer_done(&out);
-    bl_arena_done(&arena);
 }
 
 static void feature_run_take_event(void *context, struct bl_text type, struct bl_text json)
 {
     struct feature_runner *work = context;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
     if (is_text(work)) {
         if (work->lines)
             feature_run_write_line(work, type, json);
         return;
     }
-    bl_buffer_init(&out, TEXT_MAX);
     if (work->dropped > 0)
         put_dropped(work, &out);
     bl_buffer_append(&out, json);
     bl_buffer_append_byte(&out, '\n');
     offer(work, &out);
-    bl_buffer_done(&out);
 }
 
 /* ---- The wish to end ------------------------------------------------------------------------- */
@@ -164,13 +158,11 @@ static void feature_run_say_banner(struct feature_runner *work, const struct bl_
 {
     struct bl_error unused = {0};
     struct bl_feature_view *view = NULL;
-    struct bl_arena arena;
-    struct bl_buffer out;
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
     if (!is_text(work))
         return;
-    bl_arena_init(&arena);
-    bl_buffer_init(&out, TEXT_MAX);
     if (bl_feature_live(work->feature, &arena, &view, &unused) != 0)
         view = NULL;
     feature_banner_text(work->preparation->plan, &work->options->overrides, view, &out);
@@ -184,8 +176,6 @@ static void feature_run_say_banner(struct feature_runner *work, const struct bl_
     }
     cli_stream_say(&work->stream, bl_buffer_text(&out));
     cli_stream_flush(&work->stream);
-    bl_buffer_done(&out);
-    bl_arena_done(&arena);
 }
 
 /* A table where somebody sees it; lines where standard output is no terminal, or no table can be
@@ -252,14 +242,12 @@ static int read_view(struct feature_runner *work, struct bl_error *error)
 /* Before the error that says why. */
 static void say_unsaved(struct feature_runner *work)
 {
-    struct bl_buffer unsaved;
+    BL_AUTO_BUFFER(unsaved, TEXT_MAX);
 
-    bl_buffer_init(&unsaved, TEXT_MAX);
     bl_feature_unsaved_text(work->feature, &unsaved);
     if (unsaved.size > 0)
         bl_buffer_printf(&work->remarks, "belay feature: " BL_TEXT_FORMAT "\n",
                          BL_TEXT_ARG(unsaved));
-    bl_buffer_done(&unsaved);
 }
 
 /* While it is still there to be asked. */

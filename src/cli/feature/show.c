@@ -475,9 +475,8 @@ static int print_status(struct showing *status)
 {
     struct feature_work *work = &status->work;
     const struct bl_task_view *task = NULL;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     if (work->task != NULL)
         task = bl_feature_view_task(work->view, bl_text_from(work->task));
     if (task != NULL)
@@ -490,9 +489,7 @@ static int print_status(struct showing *status)
         bl_buffer_append(&out, i > 0 ? BL_TEXT("\n") : BL_TEXT(""));
         put_feature(&out, &work->arena, status->views[i]);
     }
-    int exit_code = cli_print(work->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(work->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 int feature_status_command(const struct feature_options *options)

@@ -292,10 +292,9 @@ static void feature_table_put_cell(const struct layout *layout, enum column colu
                                    struct bl_buffer *out)
 {
     size_t width = layout->widths[column];
-    struct bl_buffer cell;
+    BL_AUTO_BUFFER(cell, 4096);
     struct text_line line;
 
-    bl_buffer_init(&cell, 4096);
     text_line_init(&line, &cell, width, layout->look->colours);
     text_line_add(&line, bl_text_from(text), style);
     text_line_end(&line);
@@ -307,7 +306,6 @@ static void feature_table_put_cell(const struct layout *layout, enum column colu
     bl_buffer_append(out, bl_buffer_text(&cell));
     if (!columns[column].right && !last)
         put_blanks(out, blanks);
-    bl_buffer_done(&cell);
 }
 
 static enum column last_column(const struct layout *layout)

@@ -329,9 +329,8 @@ static void feature_text_put_receipt(const char *owner, const struct bl_json *re
 /* Of the newest attempts, and of the run: those before have been told. */
 static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *out)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     for (size_t i = 0; i < view->task_count; i++) {
         const struct bl_task_view *task = &view->tasks[i];
         if (task->row.receipt[0] != '\0')
@@ -339,7 +338,6 @@ static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *o
                 task->row.id, feature_text_find_receipt(view, task->row.receipt, &arena), out);
     }
     feature_text_put_receipt(view->feature, feature_text_find_receipt(view, NULL, &arena), out);
-    bl_arena_done(&arena);
 }
 
 /* A table does not show them as they come. */

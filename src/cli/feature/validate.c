@@ -159,9 +159,8 @@ static void validate_payload(struct bl_json_writer *writer, const void *context)
 
 static int print_plan(struct cli_call *call, const struct feature_preparation *preparation)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
-    bl_buffer_init(&out, TEXT_MAX);
     bl_plan_text(preparation->plan, &out);
     BL_LIST_EACH (link, &preparation->plan->warnings)
         put_problem(&out, "warning: ", problem_of(link));
@@ -170,16 +169,14 @@ static int print_plan(struct cli_call *call, const struct feature_preparation *p
         feature_put_safe(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
         bl_buffer_append_byte(&out, '\n');
     }
-    int exit_code = cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 static int validate_answer(struct cli_call *call, const struct feature_preparation *preparation)
 {
     bool invalid = preparation->plan == NULL && !bl_list_empty(&preparation->problems);
     int exit_code = invalid ? CLI_EXIT_USAGE : CLI_EXIT_OK;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
     if (preparation->code != 0 && !invalid)
         exit_code = cli_error_exit_code(&preparation->error);
@@ -189,10 +186,8 @@ static int validate_answer(struct cli_call *call, const struct feature_preparati
         return print_plan(call, preparation);
     if (!invalid)
         return cli_fail(call, &preparation->error, exit_code);
-    bl_buffer_init(&out, TEXT_MAX);
     feature_problems_text(preparation, &out);
     cli_remark(bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return exit_code;
 }
 

@@ -12,14 +12,12 @@ static void run_output_write_event(void *context, const struct bl_event *event)
 {
     struct run_work *work = context;
     struct bl_json_writer writer;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, EVENT_MAX);
 
-    bl_buffer_init(&line, EVENT_MAX);
     bl_json_writer_init(&writer, &line);
     bl_event_write(&writer, event);
     if (bl_json_writer_done(&writer) == 0 && bl_buffer_append_byte(&line, '\n') == 0)
         cli_stream_write(&work->stream, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* The answer of a turn, which ends in a newline, its own or ours. */
@@ -39,19 +37,17 @@ static void run_output_write_text(void *context, const struct bl_event *event)
 {
     struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
     const struct bl_json *value;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
     /* What is told at the start has been said. */
     if (event->type == BL_EVENT_WARNING && event->turn != NULL)
         remark_warning(context, event->text);
     if (event->type != BL_EVENT_TURN_ENDED || event->agent != NULL)
         return;
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, event->json, &limits, &value, NULL) == 0 &&
         bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))),
                       bl_text_from(bl_turn_end_name(BL_TURN_COMPLETED))))
         run_output_write_answer(context, bl_json_text(bl_json_get(value, BL_TEXT("output"))));
-    bl_arena_done(&arena);
 }
 
 /* In text, answers are printed as their turns end, unless some of them may be recorded already:

@@ -15,13 +15,11 @@ static void serving_hurry(void *context)
 
 static void warn_unreachable(const struct serving *serving, const struct bl_error *error)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, 4096);
 
-    bl_buffer_init(&line, 4096);
     bl_buffer_printf(&line, "belay %s: `belay ps` and `belay cancel` cannot reach it: %s\n",
                      serving->name, error->message);
     cli_remark(bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 static int serving_stop_exit_code(const struct serving *serving)

@@ -223,16 +223,14 @@ void cli_stream_write(struct cli_stream *stream, struct bl_text text)
 
 void cli_stream_say(struct cli_stream *stream, struct bl_text text)
 {
-    struct bl_buffer shown;
+    BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
 
     if (!stream->terminal) {
         cli_stream_write(stream, text);
         return;
     }
-    bl_buffer_init(&shown, SIZE_MAX / 2);
     bl_text_show(&shown, text, BL_SHOW_LINES);
     cli_stream_write(stream, bl_buffer_text(&shown));
-    bl_buffer_done(&shown);
 }
 
 bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pending_max)

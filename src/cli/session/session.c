@@ -196,15 +196,12 @@ static int task_main(void *argument)
 
 static int session_print_text(struct session_work *work, const struct verb *verb)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, TEXT_MAX);
 
     if (verb->text == NULL)
         return CLI_EXIT_OK;
-    bl_buffer_init(&out, TEXT_MAX);
     verb->text(&out, work);
-    int exit_code = cli_print(work->call, bl_buffer_text(&out), CLI_EXIT_OK);
-    bl_buffer_done(&out);
-    return exit_code;
+    return cli_print(work->call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
 static int session_perform(struct session_work *work, const struct verb *verb)

@@ -75,9 +75,8 @@ static void append_turn(struct bl_buffer *out, struct bl_text json)
 {
     struct bl_json_limits limits = {.size_max = (size_t)1 << 30, .string_max = (size_t)1 << 30};
     const struct bl_json *turn;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, json, &limits, &turn, NULL) == 0) {
         struct bl_text id = session_text_member(turn, "turn_id"),
                        reason = session_text_member(turn, "stop_reason");
@@ -87,16 +86,14 @@ static void append_turn(struct bl_buffer *out, struct bl_text json)
         append_indented(out, session_text_member(turn, "prompt"), "  > ");
         append_indented(out, session_text_member(turn, "output"), "    ");
     }
-    bl_arena_done(&arena);
 }
 
 static void append_attempt(struct bl_buffer *out, struct bl_text json)
 {
     struct bl_json_limits limits = {.size_max = (size_t)1 << 30, .string_max = (size_t)1 << 30};
     const struct bl_json *attempt;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, json, &limits, &attempt, NULL) == 0) {
         const struct bl_json *result = bl_json_get(attempt, BL_TEXT("result"));
         struct bl_text id = session_text_member(attempt, "turn_id"),
@@ -108,7 +105,6 @@ static void append_attempt(struct bl_buffer *out, struct bl_text json)
         append_indented(out, session_text_member(attempt, "prompt"), "  > ");
         append_indented(out, session_text_member(result, "output"), "    ");
     }
-    bl_arena_done(&arena);
 }
 
 /* Names of personas come from files of others, and ids of turns from imports. */

@@ -161,19 +161,17 @@ static void sort_problems(const struct plan_loader *loader, struct bl_list *from
 static int plan_fail(struct plan_loader *loader, struct bl_list *problems, struct bl_error *error)
 {
     struct bl_list *before = problems->previous;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, (size_t)256 * 1024);
     size_t count = 0;
 
     BL_LIST_EACH (link, &loader->errors)
         count++;
     sort_problems(loader, &loader->errors, problems);
-    bl_buffer_init(&text, (size_t)256 * 1024);
     bl_plan_problem_text(BL_CONTAINER(before->next, struct bl_plan_problem, link), &text);
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, loader->options->name, BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_buffer_text(&text)));
     if (count > 1)
         bl_error_hint(error, "%zu more: belay feature validate shows all that is wrong", count - 1);
-    bl_buffer_done(&text);
     return BL_EINVAL;
 }
 

@@ -17,17 +17,14 @@ static void plan_text_put(struct bl_buffer *out, const char *string)
 
 int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer *out)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, (size_t)512 * 1024);
 
-    bl_buffer_init(&line, (size_t)512 * 1024);
     plan_text_put(&line, problem->file);
     if (problem->line > 0)
         bl_buffer_printf(&line, ":%" PRIu32, problem->line);
     bl_buffer_printf(&line, ": %s ", strcmp(problem->code, "W") == 0 ? "warning:" : problem->code);
     plan_text_put(&line, problem->message);
-    int code = bl_buffer_append(out, bl_buffer_text(&line));
-    bl_buffer_done(&line);
-    return code;
+    return bl_buffer_append(out, bl_buffer_text(&line));
 }
 
 const char *plan_seconds(uint64_t ns, char out[32])
@@ -242,9 +239,8 @@ static void put_gate(struct bl_buffer *out, const struct bl_smoke_gate *gate)
 
 int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, (size_t)64 << 20);
 
-    bl_buffer_init(&text, (size_t)64 << 20);
     plan_text_put_head(&text, plan);
     for (size_t i = 0; i < plan->wave_count; i++) {
         const struct bl_plan_wave *wave = &plan->waves[i];
@@ -254,7 +250,5 @@ int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out)
         if (wave->gated && plan->gate.command != NULL)
             put_gate(&text, &plan->gate);
     }
-    int code = bl_buffer_append(out, bl_buffer_text(&text));
-    bl_buffer_done(&text);
-    return code;
+    return bl_buffer_append(out, bl_buffer_text(&text));
 }

@@ -356,12 +356,9 @@ static const char *deadline_text(struct bl_arena *arena, const struct bl_task_vi
 
 static const char *clean_line(struct bl_arena *arena, const char *text)
 {
-    struct bl_buffer out;
-    bl_buffer_init(&out, LINE_MAX_BYTES);
+    BL_AUTO_BUFFER(out, LINE_MAX_BYTES);
     clean_append(&out, bl_text_from(text), CLEAN_LINE);
-    const char *clean = bl_arena_text(arena, bl_buffer_text(&out)).data;
-    bl_buffer_done(&out);
-    return clean;
+    return bl_arena_text(arena, bl_buffer_text(&out)).data;
 }
 
 static void parts_make_task(struct report *report, struct report_task *task)
@@ -460,16 +457,13 @@ static void make_wave(struct report *report, const struct bl_wave_view *view,
 
 static const char *states_text(struct bl_arena *arena, const struct bl_feature_view *view)
 {
-    struct bl_buffer out;
-    bl_buffer_init(&out, STATES_MAX);
+    BL_AUTO_BUFFER(out, STATES_MAX);
     for (size_t i = 0; i < BL_COUNT(view->counts); i++)
         if (view->counts[i] > 0)
             bl_buffer_printf(&out, "%s%zu %s", out.size > 0 ? ", " : "", view->counts[i],
                              bl_task_state_name((enum bl_task_state)i));
     struct bl_text text = bl_buffer_text(&out);
-    const char *states = text.size > 0 ? bl_arena_text(arena, text).data : REPORT_UNKNOWN;
-    bl_buffer_done(&out);
-    return states;
+    return text.size > 0 ? bl_arena_text(arena, text).data : REPORT_UNKNOWN;
 }
 
 static void make_totals(struct report *report)

@@ -35,7 +35,7 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
     const char *separator = ": ";
     struct bl_text unverified;
     uint32_t survivors = bl_survivors_read(receipt, &unverified);
-    struct bl_buffer rest;
+    BL_AUTO_BUFFER(rest, 4096);
     double quiet_ms = -1;
     stops_add_units(&sum, report_get(receipt, "units"), 0);
     bl_json_double(report_get(receipt, "quiet_ms"), &quiet_ms);
@@ -52,11 +52,9 @@ static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json
     if (sum.processes > 0)
         text = bl_arena_printf(arena, "%s%s%" PRIu64 " process%s", text.data, separator,
                                sum.processes, sum.processes == 1 ? "" : "es");
-    bl_buffer_init(&rest, 4096);
     bl_survivors_text(survivors, unverified, &rest);
     text = bl_arena_printf(arena, "%s. " BL_TEXT_FORMAT, text.data,
                            BL_TEXT_ARG(bl_buffer_text(&rest)));
-    bl_buffer_done(&rest);
     return text.data;
 }
 

@@ -16,9 +16,8 @@
  * line is, at column `at`. */
 static void report_text_put_wrapped(struct page *page, const char *text, int at, int indent)
 {
-    struct bl_buffer clean;
+    BL_AUTO_BUFFER(clean, TEXT_MAX);
     struct bl_text rest, line;
-    bl_buffer_init(&clean, TEXT_MAX);
     clean_append(&clean, bl_text_from(text), CLEAN_LINES);
     rest = bl_text_trim(bl_buffer_text(&clean));
     bool first_line = true;
@@ -43,7 +42,6 @@ static void report_text_put_wrapped(struct page *page, const char *text, int at,
         }
     }
     page_put(page, "\n");
-    bl_buffer_done(&clean);
 }
 
 /* A text at the right of a field; what is not ASCII counts by characters. */

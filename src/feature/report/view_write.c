@@ -245,15 +245,12 @@ static void say_running(struct bl_buffer *out, const struct bl_task_view *task)
 
 struct bl_text bl_task_view_text(struct bl_arena *arena, const struct bl_task_view *task)
 {
-    struct bl_buffer out;
-    bl_buffer_init(&out, TEXT_MAX);
+    BL_AUTO_BUFFER(out, TEXT_MAX);
     if (task->row.state == BL_TASK_APPROVED || task->row.state == BL_TASK_COMPLETED)
         say_approved(&out, task);
     else if (task->row.state == BL_TASK_RUNNING)
         say_running(&out, task);
     else
         say_plainly(&out, task);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }

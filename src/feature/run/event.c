@@ -292,8 +292,7 @@ static void put_untold(struct bl_feature *feature, enum feature_event_type type,
 void event_tell(struct bl_feature *feature, const struct feature_event *event)
 {
     struct bl_json_writer writer;
-    struct bl_buffer buffer;
-    bl_buffer_init(&buffer, EVENT_MAX);
+    BL_AUTO_BUFFER(buffer, EVENT_MAX);
     bl_json_writer_init(&writer, &buffer);
     run_event_write(&writer, feature, event);
     if (bl_json_writer_done(&writer) == 0) {
@@ -305,7 +304,6 @@ void event_tell(struct bl_feature *feature, const struct feature_event *event)
             run_event_tell(feature, event->type, json);
         events_tell(feature, false);
     }
-    bl_buffer_done(&buffer);
 }
 
 void event_warn(struct bl_feature *feature, const struct feature_task *task, const char *format,

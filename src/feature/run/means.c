@@ -43,8 +43,7 @@ static int run_means_take_up(struct feature_task *task, struct bl_error *error)
 {
     struct bl_task_row *row = &task->row;
     struct git_state state;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     int code = git_state_read(task->feature->git, &arena, row->worktree.data, &state, error);
     if (code == 0) {
         /* A phase that is to be taken over must have left the tree as it is now. */
@@ -53,7 +52,6 @@ static int run_means_take_up(struct feature_task *task, struct bl_error *error)
         bl_text_into(row->head_commit, sizeof row->head_commit, state.head);
         row->dirty = state.file_count > 0;
     }
-    bl_arena_done(&arena);
     return code;
 }
 

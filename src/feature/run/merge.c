@@ -154,17 +154,14 @@ static void run_merge_take_step(struct merge_run *run, struct feature_task *task
 
 static struct bl_text describe_conflict(struct merge_run *run, const char *const *paths)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, (size_t)64 * 1024);
+    BL_AUTO_BUFFER(text, (size_t)64 * 1024);
     bl_buffer_append(&text, BL_TEXT("The work of other tasks has been merged into this worktree, "
                                     "and there are conflicts in:\n"));
     for (size_t i = 0; paths[i] != NULL; i++)
         bl_buffer_printf(&text, "- %s\n", paths[i]);
     bl_buffer_append(&text, BL_TEXT("Resolve them so that both sides' intent holds, and remove all "
                                     "conflict markers. Belay commits the merge.\n"));
-    struct bl_text made = bl_arena_text(&run->arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
-    return made;
+    return bl_arena_text(&run->arena, bl_buffer_text(&text));
 }
 
 static void tell_conflict(struct feature_task *task, const char *const *paths)

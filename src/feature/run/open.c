@@ -101,8 +101,7 @@ static void run_open_take_wave(struct bl_feature *feature, struct feature_wave *
 void feature_take_records(struct bl_feature *feature, const struct bl_list *records)
 {
     struct feature_row *row = &feature->row;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     const struct bl_json *value = read_record(&arena, records, "feature");
     if (value != NULL) {
         struct feature_record record;
@@ -118,7 +117,6 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
         take_task(&feature->tasks[i], &arena, records);
     for (size_t i = 0; i < feature->plan->wave_count; i++)
         run_open_take_wave(feature, &feature->waves[i], &arena, records);
-    bl_arena_done(&arena);
 }
 
 /* ---- The lease ------------------------------------------------------------------------------- */
@@ -399,16 +397,14 @@ static int run_open_load(struct bl_feature *feature, struct bl_arena *arena, str
 
 static void put_plan(struct bl_feature *feature)
 {
-    struct bl_buffer json;
+    BL_AUTO_BUFFER(json, (size_t)64 << 20);
     struct bl_json_writer writer;
-    bl_buffer_init(&json, (size_t)64 << 20);
     bl_json_writer_init(&writer, &json);
     bl_json_write_object(&writer);
     bl_plan_write(feature->plan, &writer);
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
         ledger_put(feature, "plan", bl_buffer_text(&json));
-    bl_buffer_done(&json);
 }
 
 /* What was spent before counts. */

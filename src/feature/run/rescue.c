@@ -261,8 +261,7 @@ static int save_all(struct bl_feature *feature, struct feature_task *task,
 int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_error *error)
 {
     struct rescue_intent intent = {.task = task != NULL ? task->plan->id : NULL};
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     int code = list_items(feature, &arena, intent.task, &intent.items, error);
     if (code == 0) {
         ledger_put_record(feature, "fresh", &intent_record, &intent);
@@ -272,19 +271,15 @@ int rescue_run(struct bl_feature *feature, struct feature_task *task, struct bl_
     }
     if (code == 0)
         code = save_all(feature, task, &intent.items, error);
-    bl_arena_done(&arena);
     return code;
 }
 
 int rescue_recover(struct bl_feature *feature, const struct bl_json *value, struct bl_error *error)
 {
     struct rescue_intent intent;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     bl_record_take(&arena, &intent_record, value, &intent);
     struct feature_task *task =
         intent.task != NULL ? feature_task_find(feature, bl_text_from(intent.task)) : NULL;
-    int code = save_all(feature, task, &intent.items, error);
-    bl_arena_done(&arena);
-    return code;
+    return save_all(feature, task, &intent.items, error);
 }

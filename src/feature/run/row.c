@@ -183,15 +183,13 @@ const struct bl_record wave_row_record = BL_RECORD("wave_row", struct wave_recor
 
 struct bl_text record_json(struct bl_arena *arena, const struct bl_record *record, const void *from)
 {
-    struct bl_buffer buffer;
+    BL_AUTO_BUFFER(buffer, ROW_MAX);
     struct bl_json_writer writer;
     struct bl_text json = {0};
-    bl_buffer_init(&buffer, ROW_MAX);
     bl_json_writer_init(&writer, &buffer);
     bl_record_write(&writer, record, from);
     if (bl_json_writer_done(&writer) == 0)
         json = bl_arena_text(arena, bl_buffer_text(&buffer));
-    bl_buffer_done(&buffer);
     return json;
 }
 
@@ -255,8 +253,7 @@ void task_row_read(const struct bl_json *value, struct bl_task_row *row)
     struct bl_task_memory memory = {0};
     struct bl_task_row taken;
     struct bl_text *texts[ROW_TEXTS];
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     bl_record_take(&arena, &task_row_record, value, &taken);
     if (taken.memory != NULL)
         memory = *taken.memory;
@@ -270,5 +267,4 @@ void task_row_read(const struct bl_json *value, struct bl_task_row *row)
         *texts[i] = (struct bl_text){0};
         row_text_set(texts[i], text);
     }
-    bl_arena_done(&arena);
 }

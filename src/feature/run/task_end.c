@@ -194,7 +194,7 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
     bool whole = phase == BL_PHASE_LOOP_TOP || phase == BL_PHASE_AFTER_TURN;
     const struct git_state *state = from->state;
     struct bl_arena arena = {0};
-    struct bl_buffer json;
+    BL_AUTO_BUFFER(json, CHECKPOINT_MAX);
     struct bl_json_writer writer;
     struct saved saved = {
         .schema = 1,
@@ -223,12 +223,10 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
     };
     while (saved.dirty_files != NULL && saved.dirty_files[saved.dirty_count] != NULL)
         saved.dirty_count++;
-    bl_buffer_init(&json, CHECKPOINT_MAX);
     bl_json_writer_init(&writer, &json);
     bl_record_write(&writer, &bl_checkpoint_record, &saved);
     if (bl_json_writer_done(&writer) == 0)
         row_text_set(&row->checkpoint, bl_buffer_text(&json));
-    bl_buffer_done(&json);
     bl_arena_done(&arena);
 }
 
@@ -236,11 +234,10 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
 static void remember_cut(struct feature_task *task, const struct stop_facts *facts,
                          enum bl_task_phase phase)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, CUT_TEXT_MAX + 1024);
     struct bl_text said = bl_utf8_cut(task->partial_text, CUT_TEXT_MAX);
     if (phase != BL_PHASE_PLAYER || task->row.turn == 0)
         return;
-    bl_buffer_init(&text, CUT_TEXT_MAX + 1024);
     bl_buffer_printf(&text, "Turn %u was stopped (%s) while the Player was at work.",
                      task->row.turn, bl_stop_reason_name(facts->reason));
     if (said.size > 0) {
@@ -248,7 +245,6 @@ static void remember_cut(struct feature_task *task, const struct stop_facts *fac
         bl_buffer_append(&text, said);
     }
     row_text_set(&task->row.memory->cut_off, bl_buffer_text(&text));
-    bl_buffer_done(&text);
 }
 
 static void make_checkpoint(struct feature_task *task, const struct stop_facts *facts,

@@ -62,11 +62,10 @@ static const struct bl_record output_record =
 
 static void keep_output(struct feature_task *task, const struct task_turn *turn, const char *phase)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, 2 * FEATURE_OUTPUT_KEPT + 4096);
     char name[160];
     if (task->capture->total == 0)
         return;
-    bl_buffer_init(&text, 2 * FEATURE_OUTPUT_KEPT + 4096);
     bl_capture_text(task->capture, &text);
     const struct phase_output output = {.task = turn->task,
                                         .attempt = turn->attempt,
@@ -76,7 +75,6 @@ static void keep_output(struct feature_task *task, const struct task_turn *turn,
     snprintf(name, sizeof name, "output/%s/%03u/%04u/%s", turn->task, turn->attempt, turn->number,
              phase);
     ledger_put_record(task->feature, name, &output_record, &output);
-    bl_buffer_done(&text);
 }
 
 /* On record when this returns. */
@@ -355,12 +353,10 @@ static void keep_partial(struct feature_task *task, const struct seat_outcome *o
 {
     struct player_result result;
     struct bl_text problem;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     player_result_parse(&arena, outcome->result, &result, &problem);
     row_text_set(&task->partial_text, bl_utf8_cut(outcome->text, PROMPT_TEXT_MAX));
     row_text_set(&task->partial_result, result.given ? result.json : (struct bl_text){0});
-    bl_arena_done(&arena);
 }
 
 static enum turn_end run_player(struct feature_task *task, struct task_turn *turn,

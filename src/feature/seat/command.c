@@ -121,14 +121,13 @@ static int check_prompt_size(struct command_run *run)
 static int fill_argument(struct command_run *run, const char *argument, const char **ret_argument)
 {
     struct bl_text rest = bl_text_from(argument);
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     int code = 0;
 
     *ret_argument = argument;
     if (strstr(argument, prompt_word) == NULL && strstr(argument, file_word) == NULL)
         return 0;
     run->prompted = true;
-    bl_buffer_init(&out, SIZE_MAX);
     while (rest.size > 0 && code == 0) {
         size_t taken = 1;
         if (bl_text_starts_with(rest, bl_text_from(prompt_word))) {
@@ -147,7 +146,6 @@ static int fill_argument(struct command_run *run, const char *argument, const ch
         rest = (struct bl_text){rest.data + taken, rest.size - taken};
     }
     *ret_argument = bl_arena_text(run->arena, bl_buffer_text(&out)).data;
-    bl_buffer_done(&out);
     return code;
 }
 
@@ -337,18 +335,15 @@ static bool is_whole(struct bl_text text)
 /* In what was printed. When the middle is missing, only the end is known to be what it seems. */
 static struct bl_text find_printed(const struct command_run *run)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
 
-    bl_buffer_init(&text, SIZE_MAX);
     bl_capture_text(&run->output, &text);
     struct bl_text printed = bl_buffer_text(&text);
     if (bl_capture_left_out(&run->output) > 0) {
         size_t skipped = printed.size - run->output.tail.size;
         printed = (struct bl_text){printed.data + skipped, printed.size - skipped};
     }
-    struct bl_text found = bl_arena_text(run->arena, result_find(printed));
-    bl_buffer_done(&text);
-    return found;
+    return bl_arena_text(run->arena, result_find(printed));
 }
 
 static void seat_command_take_result(struct command_run *run, bool stopped)
@@ -380,12 +375,10 @@ static void seat_command_take_usage(struct command_run *run)
 
 static struct bl_text seat_command_said_text(const struct command_run *run)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
 
-    bl_buffer_init(&text, SIZE_MAX);
     bl_capture_text(&run->said, &text);
     struct bl_text said = bl_arena_text(run->arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
     return bl_utf8_cut(seat_valid_text(run->arena, said), SEAT_OUTPUT_MAX);
 }
 

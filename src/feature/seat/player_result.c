@@ -78,13 +78,10 @@ static struct bl_text player_result_find_block(struct bl_text output)
 static bool player_result_is_object(struct bl_text text)
 {
     const struct bl_json *value;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     if (text.size < 2 || text.data[0] != '{' || text.data[text.size - 1] != '}')
         return false;
-    bl_arena_init(&arena);
-    bool is = bl_json_read(&arena, text, NULL, &value, NULL) == 0;
-    bl_arena_done(&arena);
-    return is;
+    return bl_json_read(&arena, text, NULL, &value, NULL) == 0;
 }
 
 struct bl_text result_find(struct bl_text output)

@@ -435,9 +435,8 @@ static void write_issues(struct bl_json_writer *writer, const struct bl_plan_tas
 static void put_verdict_shape(struct page *page, const struct coach_brief *brief)
 {
     struct bl_json_writer writer;
-    struct bl_buffer shape;
+    BL_AUTO_BUFFER(shape, PROMPT_MAX);
 
-    bl_buffer_init(&shape, PROMPT_MAX);
     bl_json_writer_init(&writer, &shape);
     bl_json_writer_indent(&writer, 1);
     bl_json_write_object(&writer);
@@ -449,7 +448,6 @@ static void put_verdict_shape(struct page *page, const struct coach_brief *brief
     write_issues(&writer, brief->task);
     bl_json_write_end(&writer);
     put_quoted(page, "json", bl_buffer_text(&shape));
-    bl_buffer_done(&shape);
 }
 
 static void put_verdict_rules(struct page *page, const struct coach_brief *brief)

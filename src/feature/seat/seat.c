@@ -70,11 +70,10 @@ static void append_without_nul(struct bl_buffer *out, struct bl_text text)
 
 struct bl_text seat_valid_text(struct bl_arena *arena, struct bl_text text)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
     if (is_fine(text))
         return text;
-    bl_buffer_init(&out, SIZE_MAX);
     while (text.size > 0) {
         size_t good = bl_utf8_valid_prefix(text, NULL);
         append_without_nul(&out, (struct bl_text){text.data, good});
@@ -83,9 +82,7 @@ struct bl_text seat_valid_text(struct bl_arena *arena, struct bl_text text)
         good += good < text.size;
         text = (struct bl_text){text.data + good, text.size - good};
     }
-    struct bl_text valid = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return valid;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 void seat_run(struct seat_house *house, const struct seat_order *order, struct bl_arena *arena,

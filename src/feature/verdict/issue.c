@@ -117,9 +117,8 @@ static bool merge(struct issue *first, const struct issue *issue)
 static void merge_equal(struct bl_list *issues)
 {
     struct bl_map seen;
-    struct bl_buffer key;
+    BL_AUTO_BUFFER(key, SIZE_MAX);
     bl_map_init(&seen);
-    bl_buffer_init(&key, SIZE_MAX);
     BL_LIST_EACH_SAFE (link, issues) {
         struct issue *issue = BL_CONTAINER(link, struct issue, link);
         make_key(issue, &key);
@@ -129,7 +128,6 @@ static void merge_equal(struct bl_list *issues)
         else if (merge(first, issue))
             bl_list_remove(link);
     }
-    bl_buffer_done(&key);
     bl_map_done(&seen);
 }
 

@@ -166,13 +166,11 @@ static size_t find_criterion(const struct checker *checker, struct bl_text id)
 /* "AC-001, AC-002, …". */
 static const char *list_criteria(const struct checker *checker)
 {
-    struct bl_buffer list;
-    bl_buffer_init(&list, LIST_MAX);
+    BL_AUTO_BUFFER(list, LIST_MAX);
     for (size_t i = 0; i < checker->task->criterion_count; i++)
         if (bl_buffer_printf(&list, "%s%s", i > 0 ? ", " : "", checker->task->criteria[i].id) != 0)
             break;
     struct bl_text text = bl_arena_text(checker->arena, bl_buffer_text(&list));
-    bl_buffer_done(&list);
     return text.size > 0 ? text.data : "none";
 }
 

@@ -95,8 +95,7 @@ static void settle_absent(struct verification *work, const char *what, struct bl
 /* A command on one line, as a sentence has it. */
 static const char *show_command(struct verification *work, const char *command)
 {
-    struct bl_buffer shown;
-    bl_buffer_init(&shown, SIZE_MAX);
+    BL_AUTO_BUFFER(shown, SIZE_MAX);
     text_show(bl_text_trim(bl_text_from(command)), &shown);
     struct bl_text cut = bl_utf8_cut(bl_buffer_text(&shown), SHOWN_MAX);
     for (size_t i = 0; i < shown.size; i++)
@@ -104,7 +103,6 @@ static const char *show_command(struct verification *work, const char *command)
             shown.data[i] = ' ';
     struct bl_text text = bl_arena_printf(work->arena, "`" BL_TEXT_FORMAT "%s`", BL_TEXT_ARG(cut),
                                           cut.size < shown.size ? "…" : "");
-    bl_buffer_done(&shown);
     return text.data;
 }
 

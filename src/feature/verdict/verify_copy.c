@@ -431,12 +431,10 @@ static struct carry *make_carry(const char *from, const char *to, const char *co
 /* "cannot copy node_modules/a: No space left on device". */
 static void say_failure(struct bl_arena *arena, const struct carry *carry, struct bl_text *ret_why)
 {
-    struct bl_buffer shown;
-    bl_buffer_init(&shown, SIZE_MAX);
+    BL_AUTO_BUFFER(shown, SIZE_MAX);
     text_show(bl_buffer_text(&carry->path), &shown);
     *ret_why = bl_arena_printf(arena, "cannot %s " BL_TEXT_FORMAT ": %s", carry->what,
                                BL_TEXT_ARG(bl_buffer_text(&shown)), strerror(carry->failure));
-    bl_buffer_done(&shown);
 }
 
 /* Slices until it is done, has failed, or is stopped. */

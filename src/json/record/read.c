@@ -201,12 +201,10 @@ static bool record_read_pointer(struct reading *reading, const struct bl_member 
 static struct bl_text record_canonical(struct bl_arena *arena, const struct bl_json *value)
 {
     struct bl_text kept = {0};
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
 
-    bl_buffer_init(&text, SIZE_MAX);
     if (bl_json_write_canonical(&text, value) == 0)
         kept = bl_arena_text(arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
     return kept;
 }
 

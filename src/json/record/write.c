@@ -270,14 +270,11 @@ struct bl_text bl_record_text(struct bl_arena *arena, const struct bl_record *re
                               const void *from)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_record_write(&writer, record, from);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 bool bl_record_equal(const struct bl_record *record, const void *a, const void *b)

@@ -36,8 +36,7 @@ static void append_token(struct bl_buffer *out, struct bl_text token)
 static struct bl_text problem_path_of(struct schema_check *check, const struct schema_frame *frame,
                                       const struct bl_json *member)
 {
-    struct bl_buffer path;
-    bl_buffer_init(&path, SIZE_MAX);
+    BL_AUTO_BUFFER(path, SIZE_MAX);
     uint32_t depth = 0;
     for (const struct schema_frame *at = frame; at->parent != 0;
          at = &check->frames[at->parent - 1])
@@ -57,7 +56,6 @@ static struct bl_text problem_path_of(struct schema_check *check, const struct s
         append_token(&path, bl_json_text(member));
     struct bl_text text = bl_arena_text(check->arena, bl_buffer_text(&path));
     bl_free(chain);
-    bl_buffer_done(&path);
     return text;
 }
 

@@ -71,10 +71,9 @@ static void write_thinking(const struct model_build *build, struct bl_json_write
 static struct bl_text block_json(struct bl_arena *arena, const struct bl_block *block,
                                  const struct bl_json *signature)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, BL_WIRE_REQUEST_MAX);
     struct bl_json_writer writer;
 
-    bl_buffer_init(&out, BL_WIRE_REQUEST_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "type", "thinking");
@@ -85,7 +84,6 @@ static struct bl_text block_json(struct bl_arena *arena, const struct bl_block *
     struct bl_text text = {0};
     if (bl_json_writer_done(&writer) == 0)
         text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return text;
 }
 

@@ -130,11 +130,10 @@ static void write_other(struct bl_arena *arena, const struct block *block,
 
 static void anthropic_decode_write_call(const struct block *block, struct bl_json_writer *writer)
 {
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     const struct bl_json *input;
     struct bl_text text = bl_buffer_text(&block->call->input);
 
-    bl_arena_init(&scratch);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "tool_use");
     bl_json_put_text(writer, "id", block->call->server_id);
@@ -145,7 +144,6 @@ static void anthropic_decode_write_call(const struct block *block, struct bl_jso
     else
         bl_json_write_raw(writer, BL_TEXT("{}"));
     bl_json_write_end(writer);
-    bl_arena_done(&scratch);
 }
 
 static void anthropic_decode_write_block(struct bl_arena *arena, const struct block *block,
@@ -171,16 +169,14 @@ static void anthropic_decode_write_block(struct bl_arena *arena, const struct bl
 struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
 {
     const struct state *state = decoder->state;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, BL_WIRE_REQUEST_MAX);
     struct bl_json_writer writer;
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     struct bl_text text = {0};
     size_t count = 0;
 
     if (state == NULL)
         return text;
-    bl_arena_init(&scratch);
-    bl_buffer_init(&out, BL_WIRE_REQUEST_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_array(&writer);
     BL_LIST_EACH (link, &state->blocks) {
@@ -193,8 +189,6 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
     bl_json_write_end(&writer);
     if (count > 0 && bl_json_writer_done(&writer) == 0)
         text = bl_arena_text(decoder->arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    bl_arena_done(&scratch);
     return text;
 }
 
@@ -239,7 +233,7 @@ static int stop_call(struct model_decoder *decoder, struct model_call *call)
 static int stop_block(struct model_decoder *decoder, struct block *block)
 {
     struct model_assembly *assembly = decoder->assembly;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, JSON_MAX);
     struct bl_json_writer writer;
     struct bl_text nothing = {0};
 
@@ -250,9 +244,7 @@ static int stop_block(struct model_decoder *decoder, struct block *block)
         return 0;
     if (block->kind == BLOCK_CALL)
         return stop_call(decoder, block->call);
-    struct bl_arena scratch;
-    bl_arena_init(&scratch);
-    bl_buffer_init(&out, JSON_MAX);
+    BL_AUTO_ARENA(scratch);
     bl_json_writer_init(&writer, &out);
     if (block->kind == BLOCK_THINKING)
         bl_json_write_text(&writer, anthropic_decode_join(&scratch, &block->signature));
@@ -263,8 +255,6 @@ static int stop_block(struct model_decoder *decoder, struct block *block)
         opaque = model_opaque_make(decoder->arena, decoder->provider, decoder->profile,
                                    block->kind == BLOCK_THINKING ? "signature" : "block",
                                    bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    bl_arena_done(&scratch);
     return model_tell_thinking(assembly, nothing, opaque);
 }
 

@@ -41,10 +41,9 @@ static int config_find_refuse(struct search *search, enum bl_error_kind kind,
                               const struct config_place *place, const char *target,
                               const char *format, ...)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, 2048);
     va_list arguments;
 
-    bl_buffer_init(&text, 2048);
     if (place != NULL && place->file != NULL)
         bl_buffer_printf(&text, "%s:%u:%u: ", place->file, place->line, place->column);
     va_start(arguments, format);
@@ -53,16 +52,14 @@ static int config_find_refuse(struct search *search, enum bl_error_kind kind,
     int code = kind == BL_KIND_POLICY ? BL_EACCES : BL_EINVAL;
     bl_error_set(search->error, code, kind, FIND, target, BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_buffer_text(&text)));
-    bl_buffer_done(&text);
     return code;
 }
 
 static void hint_providers(struct search *search, const char *word)
 {
     struct bl_suggestion suggestion;
-    struct bl_buffer all;
+    BL_AUTO_BUFFER(all, 1024);
 
-    bl_buffer_init(&all, 1024);
     bl_suggestion_init(&suggestion, word);
     BL_LIST_EACH (link, &search->config->providers) {
         const char *name = BL_CONTAINER(link, struct config_provider, link)->provider.name;
@@ -76,7 +73,6 @@ static void hint_providers(struct search *search, const char *word)
     else
         bl_error_hint(search->error, "there is " BL_TEXT_FORMAT "script:FILE and replay",
                       BL_TEXT_ARG(bl_buffer_text(&all)));
-    bl_buffer_done(&all);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */

@@ -21,17 +21,15 @@ static int fail_key(const struct config_provider *entry, struct bl_error *error,
 static int fail_key(const struct config_provider *entry, struct bl_error *error, const char *format,
                     ...)
 {
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, 2048);
     va_list arguments;
 
-    bl_buffer_init(&text, 2048);
     va_start(arguments, format);
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
     bl_error_set(error, BL_EACCES, BL_KIND_AUTH, KEY, entry->provider.name, BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_buffer_text(&text)));
     bl_error_name_set(error, "auth");
-    bl_buffer_done(&text);
     return BL_EACCES;
 }
 
@@ -184,7 +182,7 @@ static int judge_command(struct bl_config *config, struct config_provider *entry
                          const struct bl_warden_end *end, const struct bl_capture *capture,
                          struct bl_error *error)
 {
-    struct bl_buffer output;
+    BL_AUTO_BUFFER(output, 2 * OUTPUT_MAX);
     int code;
 
     if (end->how != BL_END_EXITED || end->status != 0) {
@@ -194,7 +192,6 @@ static int judge_command(struct bl_config *config, struct config_provider *entry
         bl_error_hint(error, "run it by hand: it prints the key as its first line");
         return code;
     }
-    bl_buffer_init(&output, 2 * OUTPUT_MAX);
     if (bl_capture_left_out(capture) > 0 || bl_capture_text(capture, &output) != 0)
         code = fail_key(entry, error, "the key_command of '%s' prints more than %zu bytes",
                         entry->provider.name, OUTPUT_MAX);
@@ -202,7 +199,6 @@ static int judge_command(struct bl_config *config, struct config_provider *entry
         code = config_take_key(config, entry, bl_buffer_text(&output), "key_command", error);
     if (output.data != NULL)
         explicit_bzero(output.data, output.size);
-    bl_buffer_done(&output);
     return code;
 }
 

@@ -201,13 +201,12 @@ static int take_detail(struct model_decoder *decoder, const struct bl_json *piec
 static int tell_details(struct model_decoder *decoder)
 {
     struct openai_state *state = openai_decode_state_of(decoder);
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, 2 * MODEL_EVENT_MAX);
     struct bl_json_writer writer;
     int result = 0;
 
     if (bl_list_empty(&state->details))
         return 0;
-    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_array(&writer);
     BL_LIST_EACH (link, &state->details) {
@@ -225,7 +224,6 @@ static int tell_details(struct model_decoder *decoder)
                                      model_opaque_make(decoder->arena, decoder->provider,
                                                        decoder->profile, "details",
                                                        bl_buffer_text(&out)));
-    bl_buffer_done(&out);
     return result;
 }
 
@@ -447,12 +445,11 @@ static int take_calls(struct model_decoder *decoder, const struct bl_json *entri
 static void seal_call(struct model_decoder *decoder, struct model_call *call)
 {
     const struct call_state *state = call_state_of(decoder, call);
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, 2 * MODEL_EVENT_MAX);
     struct bl_json_writer writer;
 
     if (bl_list_empty(&state->extra) && bl_list_empty(&state->function_extra))
         return;
-    bl_buffer_init(&out, 2 * MODEL_EVENT_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     write_members(&writer, &state->extra);
@@ -466,7 +463,6 @@ static void seal_call(struct model_decoder *decoder, struct model_call *call)
     if (bl_json_writer_done(&writer) == 0)
         call->opaque = model_opaque_make(decoder->arena, decoder->provider, decoder->profile,
                                          "extra", bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */

@@ -64,12 +64,11 @@ static void cassette_record_write_line(struct bl_cassette *cassette, struct bl_t
 
 static void write_first(struct bl_cassette *cassette)
 {
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, 256);
     struct bl_json_writer writer;
     char now[32];
 
     bl_time_format(bl_clock_wall_ns(&bl_clock_system), now);
-    bl_buffer_init(&line, 256);
     bl_json_writer_init(&writer, &line);
     bl_json_write_object(&writer);
     bl_json_put_uint64(&writer, "belay_cassette", 1);
@@ -77,7 +76,6 @@ static void write_first(struct bl_cassette *cassette)
     bl_json_write_end(&writer);
     bl_buffer_append_byte(&line, '\n');
     cassette_record_write_line(cassette, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 int bl_cassette_record(const char *path, const struct bl_text *secrets, size_t secret_count,
@@ -159,11 +157,9 @@ void cassette_take_bytes(struct cassette_take *take, struct bl_text bytes)
 static void write_clean(const struct cassette_take *take, struct bl_json_writer *writer,
                         struct bl_text text)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     bl_json_write_text(writer, cassette_secrets_remove(take->cassette, &arena, text));
-    bl_arena_done(&arena);
 }
 
 /* A number whose digits are a secret is none to be written. */
@@ -224,9 +220,8 @@ static void write_clean_tree(const struct cassette_take *take, struct bl_json_wr
 static void put_body(struct cassette_take *take, struct bl_json_writer *writer)
 {
     const struct bl_json *body;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, take->body, NULL, &body, NULL) == 0) {
         bl_json_write_key(writer, BL_TEXT("body"));
         write_clean_tree(take, writer, body);
@@ -234,7 +229,6 @@ static void put_body(struct cassette_take *take, struct bl_json_writer *writer)
         bl_json_write_key(writer, BL_TEXT("body_text"));
         write_clean(take, writer, take->body);
     }
-    bl_arena_done(&arena);
 }
 
 static void put_headers(struct cassette_take *take, struct bl_json_writer *writer)

@@ -221,18 +221,16 @@ struct nearest {
 static void cassette_replay_show(const struct bl_json *value, char out[EXCERPT_SIZE + 8])
 {
     struct bl_json_writer writer;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, CASSETTE_SIZE_MAX);
 
     out[0] = '\0';
     if (value == NULL)
         return;
-    bl_buffer_init(&text, CASSETTE_SIZE_MAX);
     bl_json_writer_init(&writer, &text);
     bl_json_write_value(&writer, value);
     struct bl_text shown = bl_utf8_cut(bl_buffer_text(&text), EXCERPT_SIZE);
     snprintf(out, EXCERPT_SIZE + 8, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(shown),
              shown.size < text.size ? "\u2026" : "");
-    bl_buffer_done(&text);
 }
 
 static bool fits_body(const struct cassette_exchange *exchange, const struct bl_json *body,

@@ -54,11 +54,10 @@ static void write_journal(const struct serving *serving)
     const struct bl_script_server *server = serving->server;
     const struct script_request *request = &serving->request;
     struct bl_json_writer writer;
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, JOURNAL_MAX);
 
     if (server->options.journal == NULL)
         return;
-    bl_buffer_init(&line, JOURNAL_MAX);
     bl_json_writer_init(&writer, &line);
     bl_json_write_object(&writer);
     bl_json_put_uint64(&writer, "n", serving->number);
@@ -83,7 +82,6 @@ static void write_journal(const struct serving *serving)
     bl_json_write_end(&writer);
     if (bl_json_writer_done(&writer) == 0)
         server->options.journal(server->options.context, bl_buffer_text(&line));
-    bl_buffer_done(&line);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -145,7 +143,7 @@ static void answer_problem(struct serving *serving, const struct script_problem 
     size_t count = common_headers(serving, "application/json", headers);
     int status = script_problem_status(problem, serving->api);
     struct bl_json_writer writer;
-    struct bl_buffer body;
+    BL_AUTO_BUFFER(body, JOURNAL_MAX);
 
     if (failure != NULL && failure->retry_after_ms >= 0) {
         unsigned long long ms = (unsigned long long)failure->retry_after_ms;
@@ -158,11 +156,9 @@ static void answer_problem(struct serving *serving, const struct script_problem 
                                   failure->should_retry > 0 ? BL_TEXT("true") : BL_TEXT("false"));
     if (status >= 300 && status < 400)
         headers[count++] = header("location", BL_TEXT("http://elsewhere.invalid/"));
-    bl_buffer_init(&body, JOURNAL_MAX);
     bl_json_writer_init(&writer, &body);
     script_problem_write(&writer, problem, serving->api, request_id(serving));
     script_serve_answer_whole(serving, status, headers, count, bl_buffer_text(&body));
-    bl_buffer_done(&body);
 }
 
 /* The stream begins with the first piece: a script that is silent before it is silent on the wire.
@@ -407,13 +403,11 @@ static void write_models(struct bl_json_writer *writer, const struct serving *se
 static void serve_models(struct serving *serving)
 {
     struct bl_json_writer writer;
-    struct bl_buffer body;
+    BL_AUTO_BUFFER(body, JOURNAL_MAX);
 
-    bl_buffer_init(&body, JOURNAL_MAX);
     bl_json_writer_init(&writer, &body);
     write_models(&writer, serving);
     answer_json(serving, bl_buffer_text(&body));
-    bl_buffer_done(&body);
 }
 
 /* ---- Routes ---------------------------------------------------------------------------------- */

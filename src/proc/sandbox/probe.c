@@ -29,18 +29,16 @@ static void first_line(struct bl_buffer *output, char *out, size_t out_size)
 static void find_version(struct bl_container_check *check, const char *path)
 {
     const char *const arguments[] = {path, "--version", NULL};
-    struct bl_buffer output;
+    BL_AUTO_BUFFER(output, OUTPUT_MAX);
     struct proc_child_end end;
     char line[sizeof check->version];
 
-    bl_buffer_init(&output, OUTPUT_MAX);
     if (proc_program_run(arguments, proc_probe_limit_ms, &output, &end) == 0 && !end.timed_out &&
         !end.by_signal && end.status == 0) {
         first_line(&output, line, sizeof line);
         const char *space = strrchr(line, ' ');
         snprintf(check->version, sizeof check->version, "%s", space != NULL ? space + 1 : line);
     }
-    bl_buffer_done(&output);
 }
 
 static void probe_explain(struct bl_container_check *check, const char *path, int result,
@@ -77,7 +75,7 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
 {
     static const char *const command[] = {"true", NULL};
     struct bl_arena arena = {0};
-    struct bl_buffer output;
+    BL_AUTO_BUFFER(output, OUTPUT_MAX);
     struct proc_child_end end = {0};
 
     *check = (struct bl_container_check){0};
@@ -93,10 +91,8 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
     arguments[0] = path;
     arguments[1] = "--as-pid-1";
     memcpy(arguments + 2, wrapped + 1, count * sizeof *arguments);
-    bl_buffer_init(&output, OUTPUT_MAX);
     int result = proc_program_run(arguments, proc_probe_limit_ms, &output, &end);
     probe_explain(check, path, result, &end, &output);
-    bl_buffer_done(&output);
     bl_arena_done(&arena);
 }
 

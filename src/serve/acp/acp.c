@@ -20,37 +20,33 @@
 void acp_refuse_params(struct bl_rpc_call *call, const char *path, const char *format, ...)
 {
     struct bl_json_writer writer;
-    struct bl_buffer data;
+    BL_AUTO_BUFFER(data, SIZE_MAX);
     char message[256];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    bl_buffer_init(&data, SIZE_MAX);
     bl_json_writer_init(&writer, &data);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "path", path);
     bl_json_put_string(&writer, "reason", message);
     bl_json_write_end(&writer);
     bl_rpc_fail(call, BL_RPC_INVALID_PARAMS, message, bl_buffer_text(&data));
-    bl_buffer_done(&data);
 }
 
 void acp_fail(struct bl_rpc_call *call, int code, const struct bl_error *error)
 {
     struct bl_json_writer writer;
-    struct bl_buffer data;
+    BL_AUTO_BUFFER(data, SIZE_MAX);
 
     if (code == 0)
         code = error->kind == BL_KIND_AUTH    ? BL_RPC_AUTH_REQUIRED
                : error->kind == BL_KIND_USAGE ? BL_RPC_INVALID_PARAMS
                                               : BL_RPC_INTERNAL;
-    bl_buffer_init(&data, SIZE_MAX);
     bl_json_writer_init(&writer, &data);
     bl_record_write(&writer, &bl_error_record, error);
     bl_rpc_fail(call, code, error->message, bl_buffer_text(&data));
-    bl_buffer_done(&data);
 }
 
 bool acp_param_text(struct bl_rpc_call *call, const char *name, struct bl_text *ret_text)
@@ -136,7 +132,7 @@ static void answer_initialize(struct acp *acp, struct bl_rpc_call *call)
 {
     const struct bl_json *params = bl_rpc_call_params(call);
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     int64_t version;
 
     if (!bl_json_int64(bl_json_get(params, BL_TEXT("protocolVersion")), &version) || version < 0 ||
@@ -148,7 +144,6 @@ static void answer_initialize(struct acp *acp, struct bl_rpc_call *call)
     acp->initialized = true;
     acp->takes_notices = client_takes(params, "/clientCapabilities/session/notices");
     acp->takes_compactions = client_takes(params, "/clientCapabilities/session/compaction");
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_put_uint64(&writer, "protocolVersion", BL_ACP_VERSION);
@@ -162,7 +157,6 @@ static void answer_initialize(struct acp *acp, struct bl_rpc_call *call)
     write_capabilities(acp, &writer);
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 /* The environment of a process does not change: only a new start can bring a key. */
@@ -183,16 +177,14 @@ static void answer_authenticate(struct acp *acp, struct bl_rpc_call *call)
 static void acp_answer_ps(struct acp *acp, struct bl_rpc_call *call)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_write_key(&writer, BL_TEXT("activities"));
     bl_activities_write(acp->options->activities, &writer);
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 /* ---- What the client sends ------------------------------------------------------------------- */

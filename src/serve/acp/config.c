@@ -280,7 +280,7 @@ static void set_option(struct acp_session *session, struct bl_rpc_call *call, st
 {
     struct bl_error *error = bl_arena_zalloc(bl_rpc_call_arena(call), sizeof *error);
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     bool good;
 
     if (bl_text_equal(id, BL_TEXT("mode"))) {
@@ -302,13 +302,11 @@ static void set_option(struct acp_session *session, struct bl_rpc_call *call, st
     }
     if (bl_text_equal(id, BL_TEXT("mode")))
         tell_mode(session);
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     acp_config_write_options(session, &writer);
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 void acp_set_config_option(void *context, struct bl_rpc_call *call)

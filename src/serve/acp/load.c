@@ -84,10 +84,9 @@ static void tell_message(struct acp_session *session, const struct bl_list *mess
 
 int acp_replay(struct acp_session *session, struct bl_error *error)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_list turns;
 
-    bl_arena_init(&arena);
     bl_list_init(&turns);
     int code =
         bl_store_turns(session->acp->options->runtime->store, &arena, session->id, &turns, error);
@@ -103,6 +102,5 @@ int acp_replay(struct acp_session *session, struct bl_error *error)
                 code = bl_check();
         }
     }
-    bl_arena_done(&arena);
     return code;
 }

@@ -76,17 +76,13 @@ int acp_ask(void *context, const struct bl_question *question, enum bl_reply *re
     struct acp_session *session = context;
     const struct bl_json *result = NULL;
     struct bl_json_writer writer;
-    struct bl_buffer params;
-    struct bl_arena arena;
+    BL_AUTO_BUFFER(params, SIZE_MAX);
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
-    bl_buffer_init(&params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
     acp_permission_write_question(&writer, session, question);
     int code = bl_rpc_ask(session->acp->rpc, "session/request_permission", bl_buffer_text(&params),
                           &arena, &result, NULL, NULL);
     *ret_reply = code == 0 ? acp_permission_read_reply(session, question, result) : BL_REPLY_NO;
-    bl_buffer_done(&params);
-    bl_arena_done(&arena);
     return code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : 0;
 }

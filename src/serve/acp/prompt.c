@@ -160,31 +160,27 @@ static void answer_stopped(struct acp_prompt *prompt, const char *reason,
                            const struct bl_run_result *result)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "stopReason", reason);
     write_meta(&writer, prompt, result);
     bl_json_write_end(&writer);
     bl_rpc_answer(prompt->call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 static void answer_timeout(struct acp_prompt *prompt, const struct bl_run_result *result)
 {
     struct bl_json_writer writer;
-    struct bl_buffer data;
+    BL_AUTO_BUFFER(data, SIZE_MAX);
 
-    bl_buffer_init(&data, SIZE_MAX);
     bl_json_writer_init(&writer, &data);
     bl_json_write_object(&writer);
     bl_json_put_string(&writer, "stop_reason", "timeout");
     bl_json_put_json(&writer, "receipt", result->receipt);
     bl_json_write_end(&writer);
     bl_rpc_fail(prompt->call, BL_RPC_CANCELLED, "the deadline was reached", bl_buffer_text(&data));
-    bl_buffer_done(&data);
 }
 
 static void acp_prompt_answer(struct acp_prompt *prompt, const struct bl_run_result *result)

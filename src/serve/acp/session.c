@@ -284,9 +284,8 @@ static struct acp_session *acp_open_session(struct acp *acp, struct bl_rpc_call 
 static void answer_session(struct acp_session *session, struct bl_rpc_call *call, bool with_id)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     if (with_id)
@@ -294,7 +293,6 @@ static void answer_session(struct acp_session *session, struct bl_rpc_call *call
     acp_config_write(session, &writer);
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 void acp_session_new(void *context, struct bl_rpc_call *call)
@@ -364,11 +362,10 @@ static void answer_list(struct bl_rpc_call *call, const struct bl_list *summarie
 {
     const struct bl_store_summary *last = NULL;
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     char cursor[112];
     size_t count = 0;
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     bl_json_write_key(&writer, BL_TEXT("sessions"));
@@ -386,7 +383,6 @@ static void answer_list(struct bl_rpc_call *call, const struct bl_list *summarie
     }
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 void acp_session_list(void *context, struct bl_rpc_call *call)
@@ -456,9 +452,8 @@ void acp_session_end(struct acp_session *session, enum bl_stop_reason reason, co
 static void answer_close(struct bl_rpc_call *call, struct bl_text receipt)
 {
     struct bl_json_writer writer;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_json_writer_init(&writer, &out);
     bl_json_write_object(&writer);
     if (receipt.size > 0) {
@@ -469,7 +464,6 @@ static void answer_close(struct bl_rpc_call *call, struct bl_text receipt)
     }
     bl_json_write_end(&writer);
     bl_rpc_answer(call, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 void acp_session_close(void *context, struct bl_rpc_call *call)

@@ -160,9 +160,8 @@ void acp_call_write(struct bl_json_writer *writer, const struct acp_session *ses
                     struct bl_text name, struct bl_text input_text)
 {
     const struct bl_json *input = NULL;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, input_text, NULL, &input, NULL) != 0)
         input = NULL;
     write_title(writer, &arena, name, input);
@@ -184,7 +183,6 @@ void acp_call_write(struct bl_json_writer *writer, const struct acp_session *ses
     }
     if (strcmp(acp_tool_kind(name), "edit") == 0)
         write_diff(writer, path, input);
-    bl_arena_done(&arena);
 }
 
 /* ---- Tool calls ------------------------------------------------------------------------------ */
@@ -345,9 +343,8 @@ static void tell_plan(struct acp_session *session, struct bl_text input_text)
 {
     const struct bl_json *input = NULL;
     struct acp_update update;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, input_text, NULL, &input, NULL) == 0) {
         acp_update_begin(&update, session, "plan");
         bl_json_write_key(&update.writer, BL_TEXT("entries"));
@@ -364,7 +361,6 @@ static void tell_plan(struct acp_session *session, struct bl_text input_text)
         bl_json_write_end(&update.writer);
         acp_update_send(&update, session);
     }
-    bl_arena_done(&arena);
 }
 
 static void update_take_end(struct acp_session *session, struct acp_call *call,
@@ -410,9 +406,8 @@ static void update_take_receipt(struct acp_session *session, const struct bl_eve
 {
     const struct bl_json *receipt = NULL;
     struct acp_call *call;
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
 
-    bl_arena_init(&arena);
     if (bl_json_read(&arena, event->json, NULL, &receipt, NULL) != 0)
         receipt = NULL;
     const struct bl_json *units = bl_json_get(receipt, BL_TEXT("units"));
@@ -424,7 +419,6 @@ static void update_take_receipt(struct acp_session *session, const struct bl_eve
         while ((call = find_stopped(session)) != NULL)
             update_tell_ended(session, call, false, update_fate_of(units, call));
     }
-    bl_arena_done(&arena);
 }
 
 void acp_end_calls(struct acp_session *session)

@@ -217,9 +217,8 @@ static void write_trace(struct bl_json_writer *writer, const struct bl_control *
 static void leave_trace(const struct bl_control *control)
 {
     char hidden[SERVE_NAME_SIZE + 8];
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, TRACE_MAX);
     struct bl_json_writer writer;
-    bl_buffer_init(&text, TRACE_MAX);
     bl_json_writer_init(&writer, &text);
     write_trace(&writer, control);
     snprintf(hidden, sizeof hidden, ".%s", control->trace);
@@ -234,7 +233,6 @@ static void leave_trace(const struct bl_control *control)
         if (!whole || renameat(control->folder, hidden, control->folder, control->trace) != 0)
             unlinkat(control->folder, hidden, 0);
     }
-    bl_buffer_done(&text);
 }
 
 static void on_change(void *context, const struct bl_activity *activity)

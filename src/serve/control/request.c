@@ -15,15 +15,13 @@ static void request_answer(struct bl_rpc_call *call, const struct bl_record *rec
                            const void *from, const char *too_long)
 {
     struct bl_json_writer writer;
-    struct bl_buffer text;
-    bl_buffer_init(&text, SERVE_ANSWER_MAX);
+    BL_AUTO_BUFFER(text, SERVE_ANSWER_MAX);
     bl_json_writer_init(&writer, &text);
     bl_record_write(&writer, record, from);
     if (bl_json_writer_done(&writer) == 0)
         bl_rpc_answer(call, bl_buffer_text(&text));
     else
         bl_rpc_fail(call, BL_RPC_INTERNAL, too_long, (struct bl_text){0});
-    bl_buffer_done(&text);
 }
 
 /* What is wrong with which of the parameters. */
@@ -143,14 +141,12 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
  * who looks for what hangs. */
 static void answer_debug(struct serve_client *client BL_UNUSED, struct bl_rpc_call *call)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, DESCRIPTION_MAX);
+    BL_AUTO_BUFFER(text, DESCRIPTION_MAX);
     struct bl_control_description description = {.pid = getpid()};
     description.whole = bl_loop_describe(bl_loop_current(), &text) == 0;
     description.fibers = bl_buffer_text(&text);
     request_answer(call, &control_description_record, &description,
                    "more fibers than an answer holds");
-    bl_buffer_done(&text);
 }
 
 /* ---- What takes its time --------------------------------------------------------------------- */
@@ -252,14 +248,12 @@ static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
 /* The code stands for what it is here; the object has the rest. */
 static void answer_error(struct bl_rpc_call *call, int code, struct bl_error *error)
 {
-    struct bl_buffer data;
+    BL_AUTO_BUFFER(data, SERVE_ANSWER_MAX);
     struct bl_json_writer writer;
     bl_error_set(error, code, BL_KIND_RUNTIME, "answer", NULL, "%s", bl_error_text(code));
-    bl_buffer_init(&data, SERVE_ANSWER_MAX);
     bl_json_writer_init(&writer, &data);
     bl_record_write(&writer, &bl_error_record, error);
     bl_rpc_fail(call, code, error->message, bl_buffer_text(&data));
-    bl_buffer_done(&data);
 }
 
 struct offered {

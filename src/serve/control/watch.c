@@ -90,8 +90,7 @@ void serve_watcher_settle(struct serve_watcher *watcher)
 
 void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *event)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, EVENT_MAX);
+    BL_AUTO_BUFFER(text, EVENT_MAX);
     BL_LIST_EACH (link, watchers) {
         struct serve_watcher *watcher = BL_CONTAINER(link, struct serve_watcher, link);
         if (!control_watch_is_wanted(watcher, event))
@@ -110,5 +109,4 @@ void serve_watchers_tell(const struct bl_list *watchers, const struct bl_event *
             tell_missed(watcher);
         bl_rpc_notify(watcher->rpc, "event", bl_buffer_text(&text));
     }
-    bl_buffer_done(&text);
 }

@@ -137,18 +137,16 @@ static bool stop_it(struct mcp_request *request, const char *id, const struct bl
     struct mcp_server *server = request->peer->server;
     size_t size = strlen(server->cells.session_id);
     bool ours = strncmp(id, server->cells.session_id, size) == 0 && id[size] == '/';
-    struct bl_buffer receipt;
+    BL_AUTO_BUFFER(receipt, MCP_ANSWER_MAX);
     struct bl_scope shield;
 
     if (mcp_work_stop_all(server, bl_text_from(ours ? id + size + 1 : id), stop))
         return true;
-    bl_buffer_init(&receipt, MCP_ANSWER_MAX);
     bl_shield_begin(&shield, BL_NEVER);
     int code = bl_activities_cancel(server->options.activities, id, stop->origin, &receipt);
     if (code == 0)
         mcp_remember(server, id, bl_buffer_text(&receipt));
     bl_shield_end(&shield);
-    bl_buffer_done(&receipt);
     return code == 0;
 }
 

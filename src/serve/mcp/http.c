@@ -29,12 +29,10 @@ static const struct bl_http_header json_header = {BL_TEXT("Content-Type"),
 static void mcp_http_fail(struct bl_http_call *call, int status, const struct bl_json *id, int code,
                           const char *message, struct bl_text data)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, FAILURE_MAX);
 
-    bl_buffer_init(&out, FAILURE_MAX);
     bl_rpc_write_error(&out, id, code, message, data);
     bl_http_call_answer(call, status, &json_header, 1, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 /* ---- Before the body ------------------------------------------------------------------------- */
@@ -50,12 +48,10 @@ static bool mcp_http_refuse(struct bl_http_call *call, int status, const char *h
                             const char *value, const char *message)
 {
     struct bl_http_header headers[] = {json_header, {bl_text_from(header), bl_text_from(value)}};
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, FAILURE_MAX);
 
-    bl_buffer_init(&out, FAILURE_MAX);
     bl_rpc_write_error(&out, NULL, BL_RPC_INVALID_REQUEST, message, NOTHING);
     bl_http_call_answer(call, status, headers, header != NULL ? 2 : 1, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return false;
 }
 
@@ -114,9 +110,8 @@ static void fail_version(struct bl_http_call *call, const struct bl_json *id,
                          struct bl_text requested)
 {
     struct bl_json_writer writer;
-    struct bl_buffer data;
+    BL_AUTO_BUFFER(data, FAILURE_MAX);
 
-    bl_buffer_init(&data, FAILURE_MAX);
     bl_json_writer_init(&writer, &data);
     bl_json_write_object(&writer);
     bl_json_write_key(&writer, BL_TEXT("supported"));
@@ -130,7 +125,6 @@ static void fail_version(struct bl_http_call *call, const struct bl_json *id,
         bl_buffer_clear(&data);
     mcp_http_fail(call, 400, id, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version",
                   bl_buffer_text(&data));
-    bl_buffer_done(&data);
 }
 
 static const struct bl_json *version_of(const struct bl_rpc_message *message)
@@ -257,12 +251,10 @@ static struct http_session *mcp_http_hold_session(struct http_carrier *carrier,
 static void fail_with_reply(struct bl_http_call *call, int status, const struct bl_json *id,
                             const struct mcp_reply *reply)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, ANSWER_MAX);
 
-    bl_buffer_init(&out, ANSWER_MAX);
     http_reply_write(&out, id, reply);
     bl_http_call_answer(call, status, &json_header, 1, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 /* Serves it in a fiber of its own, and has its stream read by this connection; `ends_with_us`: what

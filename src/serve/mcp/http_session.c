@@ -19,14 +19,12 @@ static void http_session_notify(struct mcp_request *request, const char *method,
                                 struct bl_text params)
 {
     struct http_work *work = request->carrier;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, REPLY_MAX);
 
     if (work->stream == NULL)
         return;
-    bl_buffer_init(&out, REPLY_MAX);
     bl_rpc_write_notification(&out, method, params);
     http_stream_put(work->stream, bl_buffer_text(&out));
-    bl_buffer_done(&out);
 }
 
 struct http_work *http_work_new(struct http_carrier *carrier)

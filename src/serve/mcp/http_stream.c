@@ -226,14 +226,12 @@ static int answer_stream(struct http_stream *stream, struct http_reader *reader,
         {BL_TEXT("Cache-Control"), BL_TEXT("no-cache")},
         {BL_TEXT("X-Accel-Buffering"), BL_TEXT("no")},
     };
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, PIECE_MAX);
     int code = bl_http_call_begin(call, 200, headers, BL_COUNT(headers));
 
     if (code != 0)
         return code;
-    bl_buffer_init(&out, PIECE_MAX);
     code = http_write_stream(stream, reader, call, after, resumed, &out);
-    bl_buffer_done(&out);
     return code;
 }
 

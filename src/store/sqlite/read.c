@@ -171,10 +171,9 @@ static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
 static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
                          struct texts *attempts, struct bl_error *error)
 {
-    struct bl_buffer buffer;
+    BL_AUTO_BUFFER(buffer, SIZE_MAX / 2);
     struct bl_json_writer writer;
     int code;
-    bl_buffer_init(&buffer, SIZE_MAX / 2);
     sqlite3_stmt *row =
         sqlite_query(link, error,
                      "SELECT attempt.id, state, prompt, started, ended, result, receipt.body,"
@@ -190,7 +189,6 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
         write_attempt(&writer, row);
         sqlite_read_add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
     }
-    bl_buffer_done(&buffer);
     return code;
 }
 

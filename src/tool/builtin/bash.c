@@ -121,7 +121,7 @@ static size_t note_end(const struct bash_run *run, char *out, size_t size)
 static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
 {
     const struct bl_warden_end *end = &run->end;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
     char notes[NOTE_MAX];
     size_t size = note_end(run, notes, sizeof notes);
     if (end->left_behind > 0)
@@ -140,7 +140,6 @@ static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_re
         size += bash_note(
             notes + size, sizeof notes - size,
             "removed commondir from %.120s: Git would obey it outside of the sandbox\n", planted);
-    bl_buffer_init(&text, SIZE_MAX);
     output_text_write(&run->output, &text);
     if (size > 0 && text.size > 0 && text.data[text.size - 1] != '\n')
         bl_buffer_append_byte(&text, '\n');
@@ -148,7 +147,6 @@ static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_re
         bl_buffer_append(&text, (struct bl_text){notes, size - 1});
     ret_result->text = bl_arena_text(run->call->arena, bl_buffer_text(&text));
     ret_result->is_error = end->how != BL_END_EXITED || end->status != 0;
-    bl_buffer_done(&text);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */

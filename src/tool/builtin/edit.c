@@ -172,10 +172,9 @@ static bool find_what_is_meant(struct edit_job *job, const atomic_bool *stopped)
 
 static bool replace_places(struct edit_job *job, const atomic_bool *stopped)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX_OF_FILE);
     struct bl_text rest = job->content;
     int code = 0;
-    bl_buffer_init(&out, SIZE_MAX_OF_FILE);
     bl_buffer_reserve(&out, rest.size);
     for (size_t i = 0; code == 0 && i < job->count && !atomic_load(stopped); i++) {
         const char *at = memmem(rest.data, rest.size, job->old.data, job->old.size);
@@ -192,7 +191,6 @@ static bool replace_places(struct edit_job *job, const atomic_bool *stopped)
                       job->shown, file_size_text(&job->file.arena, SIZE_MAX_OF_FILE));
     else
         job->result = bl_arena_text(&job->file.arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
     return code == 0;
 }
 

@@ -101,7 +101,7 @@ static struct bl_text describe_end(struct job *job)
 static void job_keep_receipt(struct job *job)
 {
     struct bl_scope shield;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, RECEIPT_MAX);
     struct bl_json_writer writer;
     if (!bl_scope_stopped(&job->scope))
         return;
@@ -110,7 +110,6 @@ static void job_keep_receipt(struct job *job)
     while (!bl_receipt_ready(&job->receipt) && bl_yield() == 0)
         continue;
     bl_shield_end(&shield);
-    bl_buffer_init(&text, RECEIPT_MAX);
     bl_receipt_line(&job->receipt, &text);
     job->stop_line = bl_arena_text(&job->arena, bl_buffer_text(&text));
     bl_buffer_clear(&text);
@@ -118,7 +117,6 @@ static void job_keep_receipt(struct job *job)
     bl_receipt_write(&job->receipt, &writer);
     if (bl_json_writer_done(&writer) == 0)
         job->receipt_json = bl_arena_text(&job->arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
 }
 
 static int job_main(void *argument)
@@ -372,8 +370,7 @@ static void write_state(const struct job *job, struct bl_buffer *out)
 /* What it has printed since the last time, then a line on how it is. */
 static struct bl_text job_report(struct job *job, struct bl_arena *arena)
 {
-    struct bl_buffer text;
-    bl_buffer_init(&text, SIZE_MAX);
+    BL_AUTO_BUFFER(text, SIZE_MAX);
     output_text_write(&job->output, &text);
     output_text_forget(&job->output);
     if (text.size > 0 && text.data[text.size - 1] != '\n')
@@ -381,9 +378,7 @@ static struct bl_text job_report(struct job *job, struct bl_arena *arena)
     write_state(job, &text);
     if (job->stop_line.size > 0)
         bl_buffer_printf(&text, "\n" BL_TEXT_FORMAT, BL_TEXT_ARG(job->stop_line));
-    struct bl_text result = bl_arena_text(arena, bl_buffer_text(&text));
-    bl_buffer_done(&text);
-    return result;
+    return bl_arena_text(arena, bl_buffer_text(&text));
 }
 
 /* Its receipt is told besides, as that of this call. */

@@ -78,12 +78,10 @@ struct bl_text output_text_end(struct output_text *output)
 void output_text_write(const struct output_text *output, struct bl_buffer *out)
 {
     struct output_filter filter = {0};
-    struct bl_buffer text;
-    bl_buffer_init(&text, SIZE_MAX);
+    BL_AUTO_BUFFER(text, SIZE_MAX);
     bl_capture_text(&output->kept, &text);
     output_filter_add(&filter, bl_buffer_text(&text), out);
     output_filter_end(&filter, out);
-    bl_buffer_done(&text);
 }
 
 void output_text_forget(struct output_text *output)

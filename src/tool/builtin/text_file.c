@@ -136,15 +136,12 @@ static void file_job_drop(void *payload)
 static struct bl_text valid_text(struct bl_arena *arena, struct bl_text text)
 {
     struct output_filter filter = {0};
-    struct bl_buffer valid;
+    BL_AUTO_BUFFER(valid, SIZE_MAX);
     if (bl_utf8_valid(text))
         return bl_arena_text(arena, text);
-    bl_buffer_init(&valid, SIZE_MAX);
     output_filter_add(&filter, text, &valid);
     output_filter_end(&filter, &valid);
-    struct bl_text kept = bl_arena_text(arena, bl_buffer_text(&valid));
-    bl_buffer_done(&valid);
-    return kept;
+    return bl_arena_text(arena, bl_buffer_text(&valid));
 }
 
 int file_job_call(struct file_job *job, int (*run)(void *payload, const atomic_bool *stopped),

@@ -51,9 +51,8 @@ static int todo_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call
 {
     const struct bl_json *todos = bl_json_get(call->input, BL_TEXT("todos"));
     size_t count = bl_json_size(todos), done = 0;
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     (void)toolbox, (void)error;
-    bl_buffer_init(&out, SIZE_MAX);
     BL_JSON_EACH (item, todos)
         done += todo_status_of(item) == 2;
     if (count == 0)
@@ -65,7 +64,6 @@ static int todo_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call
         add_content(&out, bl_json_text(bl_json_get(item, BL_TEXT("content"))));
     }
     *ret_result = (struct bl_tool_result){.text = bl_arena_text(call->arena, bl_buffer_text(&out))};
-    bl_buffer_done(&out);
     return 0;
 }
 

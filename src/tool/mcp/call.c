@@ -70,8 +70,7 @@ static int ask_tool(struct mcp_call *own, const struct bl_json **ret_result)
 {
     const struct bl_tool_call *call = own->call;
     struct bl_json_writer writer;
-    struct bl_buffer params;
-    bl_buffer_init(&params, SIZE_MAX);
+    BL_AUTO_BUFFER(params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
     mcp_server_params(own->server, &writer, own->token);
     bl_json_put_text(&writer, "name", own->tool->own_name);
@@ -86,7 +85,6 @@ static int ask_tool(struct mcp_call *own, const struct bl_json **ret_result)
     };
     int code =
         mcp_server_ask(own->server, &request, &own->arena, ret_result, &own->failure, &own->error);
-    bl_buffer_done(&params);
     return code;
 }
 

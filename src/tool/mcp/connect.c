@@ -103,11 +103,9 @@ static enum discovered discover(struct mcp_server *server, uint64_t limit_ns,
     struct bl_rpc_failure failure = {0};
     const struct bl_json *result = NULL;
     struct bl_json_writer writer;
-    struct bl_buffer params;
-    struct bl_arena arena;
+    BL_AUTO_BUFFER(params, SIZE_MAX);
+    BL_AUTO_ARENA(arena);
     enum discovered discovered;
-    bl_arena_init(&arena);
-    bl_buffer_init(&params, SIZE_MAX);
     server->modern = true;
     bl_json_writer_init(&writer, &params);
     mcp_server_params(server, &writer, 0);
@@ -127,8 +125,6 @@ static enum discovered discover(struct mcp_server *server, uint64_t limit_ns,
         discovered = judge_failure(server, code, &failure, ret_version, error);
     }
     server->modern = discovered == DISCOVERED_MODERN;
-    bl_buffer_done(&params);
-    bl_arena_done(&arena);
     return discovered;
 }
 
@@ -165,8 +161,7 @@ static int initialize(struct mcp_server *server, const char *version, struct bl_
 {
     struct bl_rpc_failure failure = {0};
     const struct bl_json *result = NULL;
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     struct mcp_request request = {
         .method = "initialize",
         .params = bl_arena_printf(&arena,
@@ -176,7 +171,6 @@ static int initialize(struct mcp_server *server, const char *version, struct bl_
     int code = mcp_server_ask(server, &request, &arena, &result, &failure, error);
     if (code == 0)
         code = take_initialized(server, result, error);
-    bl_arena_done(&arena);
     return code;
 }
 

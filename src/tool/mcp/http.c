@@ -67,16 +67,13 @@ static bool is_plain_value(struct bl_text value)
 
 struct bl_text mcp_header_value(struct bl_arena *arena, struct bl_text value)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
     if (is_plain_value(value))
         return bl_arena_text(arena, value);
-    bl_buffer_init(&out, SIZE_MAX);
     bl_buffer_append(&out, BL_TEXT("=?base64?"));
     bl_base64_encode(&out, value);
     bl_buffer_append(&out, BL_TEXT("?="));
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&out));
-    bl_buffer_done(&out);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
 bool mcp_header_find(struct bl_arena *arena, const struct mcp_header *header,

@@ -248,18 +248,15 @@ static int ask_page(struct lister *lister, struct bl_text cursor, const struct b
                     struct bl_error *error)
 {
     struct bl_json_writer writer;
-    struct bl_buffer params;
+    BL_AUTO_BUFFER(params, SIZE_MAX);
     struct bl_rpc_failure failure = {0};
-    bl_buffer_init(&params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
     mcp_server_params(lister->server, &writer, 0);
     if (cursor.size > 0)
         bl_json_put_text(&writer, "cursor", cursor);
     bl_json_write_end(&writer);
     struct mcp_request request = {.method = "tools/list", .params = bl_buffer_text(&params)};
-    int code = mcp_server_ask(lister->server, &request, &lister->arena, ret_page, &failure, error);
-    bl_buffer_done(&params);
-    return code;
+    return mcp_server_ask(lister->server, &request, &lister->arena, ret_page, &failure, error);
 }
 
 /* The cursor of the next page, for as long as it is needed; empty: this was the last. */

@@ -34,12 +34,11 @@ static struct bl_text mcp_clean(struct bl_text text, char *out)
 void mcp_notice(struct bl_toolbox *toolbox, const char *format, ...)
 {
     struct mcp_box *box = toolbox->mcp;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, SIZE_MAX);
     va_list arguments;
     /* A server that fails again and again is told of by those that wait. */
     if (box->notice_count >= NOTICES_MAX)
         return;
-    bl_buffer_init(&text, SIZE_MAX);
     va_start(arguments, format);
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
@@ -47,7 +46,6 @@ void mcp_notice(struct bl_toolbox *toolbox, const char *format, ...)
     notice->text = mcp_clean(bl_buffer_text(&text), (char *)(notice + 1));
     bl_list_push_back(&box->notices, &notice->link);
     box->notice_count++;
-    bl_buffer_done(&text);
 }
 
 void mcp_notices_tell(struct bl_toolbox *toolbox)

@@ -76,22 +76,18 @@ struct bl_text mcp_server_last_words(const struct mcp_server *server, struct bl_
 {
     struct bl_text all = bl_text_trim(bl_buffer_text(&server->errors));
     struct output_filter filter = {0};
-    struct bl_buffer clean;
+    BL_AUTO_BUFFER(clean, SIZE_MAX);
     size_t from = all.size > LAST_WORDS_MAX ? all.size - LAST_WORDS_MAX : 0;
-    bl_buffer_init(&clean, SIZE_MAX);
     output_filter_add(&filter, (struct bl_text){all.data + from, all.size - from}, &clean);
     output_filter_end(&filter, &clean);
-    struct bl_text text = bl_arena_text(arena, bl_buffer_text(&clean));
-    bl_buffer_done(&clean);
-    return text;
+    return bl_arena_text(arena, bl_buffer_text(&clean));
 }
 
 /* What a person is told of an end that nobody wanted. */
 static void mcp_server_describe_death(struct mcp_server *server, const struct mcp_process *process,
                                       char *out, size_t size)
 {
-    struct bl_arena arena;
-    bl_arena_init(&arena);
+    BL_AUTO_ARENA(arena);
     struct bl_text words = mcp_server_last_words(server, &arena);
     struct bl_text last = {0}, line;
     while (bl_text_split(&words, '\n', &line))
@@ -101,7 +97,6 @@ static void mcp_server_describe_death(struct mcp_server *server, const struct mc
                         mcp_process_ending(process, &arena).data, last.size > 0 ? ": " : "",
                         BL_TEXT_ARG(bl_utf8_cut(last, 200)));
     bl_text_into(out, size, text.data);
-    bl_arena_done(&arena);
 }
 
 void mcp_server_ended(struct mcp_server *server, const struct mcp_process *process)

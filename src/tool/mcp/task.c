@@ -20,17 +20,14 @@ static int mcp_task_ask(struct mcp_call *own, const char *method, const struct b
                         struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
     struct bl_json_writer writer;
-    struct bl_buffer params;
-    bl_buffer_init(&params, SIZE_MAX);
+    BL_AUTO_BUFFER(params, SIZE_MAX);
     bl_json_writer_init(&writer, &params);
     mcp_server_params(own->server, &writer, 0);
     bl_json_put_text(&writer, "taskId", own->task);
     bl_json_write_end(&writer);
     struct mcp_request request = {
         .method = method, .params = bl_buffer_text(&params), .name = own->task};
-    int code = mcp_server_ask(own->server, &request, &own->arena, ret_result, ret_failure, error);
-    bl_buffer_done(&params);
-    return code;
+    return mcp_server_ask(own->server, &request, &own->arena, ret_result, ret_failure, error);
 }
 
 static int poll(struct mcp_call *own, const struct bl_json **ret_task)

@@ -67,11 +67,10 @@ static bool trust_has_line(struct bl_text rest, const char *digest)
 
 bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     struct bl_buffer text;
     const char *why;
     bool found = false;
-    bl_arena_init(&arena);
     const char *folder = bl_user_folder(&arena, BL_USER_STATE, NULL);
     if (folder != NULL) {
         const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
@@ -79,7 +78,6 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
                 trust_has_line(bl_buffer_text(&text), entry->digest);
         bl_buffer_done(&text);
     }
-    bl_arena_done(&arena);
     return found;
 }
 
@@ -98,11 +96,10 @@ static int trust_add_line(const char *path, struct bl_text line)
 
 int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     int code = 0;
     if (bl_mcp_trusted(entry))
         return 0;
-    bl_arena_init(&arena);
     const char *folder = bl_user_folder(&arena, BL_USER_STATE, NULL);
     if (folder == NULL) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_MCP, "remember an MCP server", entry->name,
@@ -117,6 +114,5 @@ int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
                                 "remember an MCP server", path, "cannot write it: %s",
                                 strerror(-failed));
     }
-    bl_arena_done(&arena);
     return code;
 }

@@ -279,18 +279,16 @@ int bl_sse_feed(struct bl_sse *sse, struct bl_text bytes, bl_sse_take *take, voi
 /* A number that stands at the very end may have been cut: 12 of 123. */
 static bool sse_complete(struct bl_text data, bool line_ended)
 {
-    struct bl_arena arena;
+    BL_AUTO_ARENA(arena);
     const struct bl_json *value;
 
     if (bl_text_equal(bl_text_trim(data), BL_TEXT("[DONE]")))
         return true;
-    bl_arena_init(&arena);
     bool whole = bl_json_read(&arena, data, NULL, &value, NULL) == 0;
     if (whole && !line_ended) {
         enum bl_json_type type = bl_json_type(value);
         whole = type != BL_JSON_INTEGER && type != BL_JSON_UNSIGNED && type != BL_JSON_DOUBLE;
     }
-    bl_arena_done(&arena);
     return whole;
 }
 
