@@ -4,10 +4,9 @@
 #define BELAY_SOURCE_H
 
 #include <belay/record.h>
+#include <belay/value.h>
 
 BL_PUBLIC_BEGIN
-
-#define BL_SOURCE_SHOWN_SIZE 64u
 
 /* A document while it is read. The struct that it is read into may embed it. */
 struct bl_source {
@@ -35,9 +34,6 @@ int bl_source_read(struct bl_source *source, struct bl_arena *arena, const struc
 /* Fails at `node`: "FILE:3:5: …". Returns BL_EPARSE. */
 int bl_source_fail(struct bl_source *source, const struct bl_json *node, const char *format, ...)
     BL_PRINTF(3, 4);
-/* The beginning of a text, without what terminals obey. */
-const char *bl_source_show(struct bl_text text, char out[BL_SOURCE_SHOWN_SIZE]);
-const char *bl_source_type(const struct bl_json *value); /* "a list", for errors */
 
 /* A string on one line for programs: not empty, and without control characters. */
 extern const struct bl_form bl_form_line;

@@ -108,7 +108,7 @@ static int read_tools(struct bl_source *source, const struct bl_json *value, str
         return 0;
     if (!list && !bl_json_is(value, BL_JSON_STRING))
         return bl_source_fail(source, value, "tools: expected a list of names, found %s",
-                              bl_source_type(value));
+                              bl_value_type(value));
     while (list ? element->type != BL_JSON_END : bl_text_split(&rest, ',', &name)) {
         const struct bl_json *place = list ? element : value;
         if (list) {

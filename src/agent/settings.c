@@ -218,7 +218,7 @@ static int read_hooks(struct bl_source *source, const struct bl_json *value,
 {
     if (!bl_json_is(value, BL_JSON_ARRAY))
         return bl_source_fail(source, value, "hooks: expected a list, found %s",
-                              bl_source_type(value));
+                              bl_value_type(value));
     BL_JSON_EACH (element, value) {
         int code = read_hook(source, element, reading);
         if (code != 0)
@@ -234,7 +234,7 @@ static int read_env_allow(struct bl_source *source, const struct bl_json *value,
 {
     if (!bl_json_is(value, BL_JSON_ARRAY))
         return bl_source_fail(source, value, "env_allow: expected a list of names, found %s",
-                              bl_source_type(value));
+                              bl_value_type(value));
     BL_JSON_EACH (element, value) {
         const char *name = bl_json_text(element).data;
         if (bl_json_size(element) == 0 || strlen(name) != bl_json_size(element) ||

@@ -157,8 +157,8 @@ int config_read_prices(struct bl_config *config, const char *file, struct bl_tex
     if (code != 0 || bl_json_is(root, BL_JSON_NULL))
         return code;
     if (!bl_json_is(root, BL_JSON_ARRAY)) {
-        code = bl_source_fail(&source, root, "prices: expected a list, found %s",
-                              bl_source_type(root));
+        code =
+            bl_source_fail(&source, root, "prices: expected a list, found %s", bl_value_type(root));
         bl_error_hint(error, "like - {match: 'model-*', input: 3, output: 15}");
         return code;
     }

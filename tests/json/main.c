@@ -13,10 +13,9 @@ extern const struct suite record_variant_suite;
 extern const struct suite schema_problem_suite;
 extern const struct suite schema_suite;
 extern const struct suite source_suite;
-extern const struct suite value_suite;
 extern const struct suite writer_suite;
 
 SUITE_MAIN(&number_suite, &reader_suite, &writer_suite, &access_suite, &canonical_suite,
            &schema_suite, &schema_problem_suite, &document_scalar_suite, &document_yaml_suite,
-           &document_suite, &document_guard_suite, &value_suite, &record_suite,
-           &record_variant_suite, &source_suite)
+           &document_suite, &document_guard_suite, &record_suite, &record_variant_suite,
+           &source_suite)

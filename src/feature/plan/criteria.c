@@ -288,7 +288,7 @@ static void read_node(struct scan *scan, const struct bl_json *node)
         return;
     if (!plan_scalar(scan->loader, node, &text)) {
         plan_fault(scan->loader, scan->file, node, "E02",
-                   "an acceptance criterion must be text, is %s", bl_source_type(node));
+                   "an acceptance criterion must be text, is %s", bl_value_type(node));
         return;
     }
     scan->item = text;

@@ -205,7 +205,7 @@ static void place_task(struct plan_loader *loader, const struct bl_json *node, s
 
     if (!plan_scalar(loader, node, &name)) {
         plan_fault(loader, &loader->file, node, "E04", "wave %zu must name tasks, has %s", wave,
-                   bl_source_type(node));
+                   bl_value_type(node));
         return;
     }
     size_t number = plan_task_find(loader, name);
@@ -238,7 +238,7 @@ static void read_waves(struct plan_loader *loader, const struct bl_json *groups)
         }
         if (group->type != BL_JSON_ARRAY && group->type != BL_JSON_NULL) {
             plan_fault(loader, file, group, "E04", "wave %zu must be a list of tasks, is %s", wave,
-                       bl_source_type(group));
+                       bl_value_type(group));
             loader->waves_cut = true;
             continue;
         }
@@ -352,7 +352,7 @@ void plan_graph_read(struct plan_loader *loader)
     if (groups != NULL && !list)
         plan_fault(loader, &loader->file, groups + 1, "E04",
                    "parallel_groups must be a list of lists of tasks, is %s",
-                   bl_source_type(groups + 1));
+                   bl_value_type(groups + 1));
     if (list && bl_json_size(groups + 1) > 0) {
         read_waves(loader, groups + 1);
         check_order(loader, &reach);

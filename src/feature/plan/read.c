@@ -183,7 +183,7 @@ const char *plan_show_value(struct plan_loader *loader, const struct bl_json *va
     struct bl_text text;
 
     if (!plan_scalar(loader, value, &text))
-        return bl_source_type(value);
+        return bl_value_type(value);
     return bl_arena_printf(loader->arena, "'%s'", plan_show(loader, text)).data;
 }
 
@@ -277,7 +277,7 @@ bool plan_file_parse(struct plan_loader *loader, struct plan_file *file, struct 
     }
     if (!bl_json_is(file->document.root, BL_JSON_OBJECT)) {
         plan_fault(loader, file, file->document.root, "E01", "this must be one YAML mapping, is %s",
-                   bl_source_type(file->document.root));
+                   bl_value_type(file->document.root));
         return false;
     }
     find_duplicates(loader, file);
@@ -326,8 +326,7 @@ bool plan_text(struct plan_loader *loader, const struct plan_file *file,
     struct bl_text text;
 
     if (!plan_scalar(loader, value, &text)) {
-        plan_fault(loader, file, value, code, "%s must be text, is %s", name,
-                   bl_source_type(value));
+        plan_fault(loader, file, value, code, "%s must be text, is %s", name, bl_value_type(value));
         return false;
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {

@@ -336,7 +336,7 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
             draft->dependencies[draft->dependency_count++] = key + 1;
         else
             plan_fault(loader, file, key + 1, "E05", "dependencies must be a list of tasks, is %s",
-                       bl_source_type(key + 1));
+                       bl_value_type(key + 1));
         return;
     }
     BL_JSON_EACH (node, key + 1) {
@@ -347,7 +347,7 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
             draft->dependencies[draft->dependency_count++] = node;
         else
             plan_fault(loader, file, node, "E05", "a dependency of %s must be a task's id, is %s",
-                       task->id, bl_source_type(node));
+                       task->id, bl_value_type(node));
     }
 }
 
@@ -371,7 +371,7 @@ static void plan_task_read_entry(struct plan_loader *loader, const struct bl_jso
     if (!bl_json_is(entry, BL_JSON_OBJECT)) {
         task->status = state_words[0];
         plan_fault(loader, file, entry, "E02", "%s must be a mapping with id and file_path, is %s",
-                   task->id, bl_source_type(entry));
+                   task->id, bl_value_type(entry));
         return;
     }
     plan_record_read(loader, file, &entry_record, entry, "E02", &said);
@@ -404,7 +404,7 @@ void plan_tasks_read(struct plan_loader *loader)
     if (key == NULL || !bl_json_is(key + 1, BL_JSON_ARRAY) || count == 0) {
         plan_fault(loader, file, key != NULL ? key : root, "E02", "the feature has no tasks%s%s",
                    key != NULL && count > 0 ? ": they must be a list, not " : "",
-                   key != NULL && count > 0 ? bl_source_type(key + 1) : "");
+                   key != NULL && count > 0 ? bl_value_type(key + 1) : "");
         count = 0;
     }
     if (count > PLAN_TASKS_MAX) {

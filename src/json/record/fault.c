@@ -51,7 +51,7 @@ static void record_show_found(struct bl_buffer *message, const struct reading *r
     else if (reading->source != NULL &&
              (reading->source->guarded || value->type == BL_JSON_ARRAY ||
               value->type == BL_JSON_OBJECT || value->type == BL_JSON_NULL))
-        bl_buffer_printf(message, "%s", bl_source_type(value));
+        bl_buffer_printf(message, "%s", bl_value_type(value));
     else
         json_value_show(message, value);
 }

@@ -60,9 +60,9 @@ int record_source_fault(struct bl_source *source, const struct bl_record_fault *
     return BL_EPARSE;
 }
 
-const char *bl_source_show(struct bl_text text, char out[BL_SOURCE_SHOWN_SIZE])
+const char *bl_value_show(struct bl_text text, char out[BL_VALUE_SHOWN_SIZE])
 {
-    struct bl_text start = bl_utf8_cut(text, BL_SOURCE_SHOWN_SIZE - 1);
+    struct bl_text start = bl_utf8_cut(text, BL_VALUE_SHOWN_SIZE - 1);
 
     for (size_t i = 0; i < start.size; i++) {
         unsigned char byte = (unsigned char)start.data[i];
@@ -72,7 +72,7 @@ const char *bl_source_show(struct bl_text text, char out[BL_SOURCE_SHOWN_SIZE])
     return out;
 }
 
-const char *bl_source_type(const struct bl_json *value)
+const char *bl_value_type(const struct bl_json *value)
 {
     switch (bl_json_type(value)) {
     case BL_JSON_NULL: return "null";

@@ -141,7 +141,7 @@ static int config_file_read_headers(struct file *file, struct config_provider *e
             return bl_source_fail(source, key, "the header %s is not to be set", key->string);
         if (!bl_json_is(key + 1, BL_JSON_STRING) || !bl_form_line.fits(bl_json_text(key + 1)))
             return bl_source_fail(source, key + 1, "headers.%s: expected %s, found %s", key->string,
-                                  bl_form_line.expected, bl_source_type(key + 1));
+                                  bl_form_line.expected, bl_value_type(key + 1));
         headers[count++] = (struct bl_http_header){bl_json_text(key), bl_json_text(key + 1)};
     }
     entry->provider.headers = headers;
@@ -215,9 +215,9 @@ static int read_provider(struct file *file, const struct bl_json *key)
     struct bl_source *source = &file->source;
     const struct bl_json *value = key + 1;
     struct config_provider *entry = NULL;
-    char shown[BL_SOURCE_SHOWN_SIZE];
+    char shown[BL_VALUE_SHOWN_SIZE];
 
-    bl_source_show(bl_json_text(key), shown);
+    bl_value_show(bl_json_text(key), shown);
     if (key->size == 0 || strpbrk(key->string, "/:") != NULL)
         return bl_source_fail(source, key,
                               "the name of a provider is not empty, and has no '/' and no ':'");

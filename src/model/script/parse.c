@@ -182,7 +182,7 @@ static int read_when(struct parser *parser, const struct bl_json *value, struct 
 
     if (!bl_json_is(value, BL_JSON_STRING))
         return bl_source_fail(source, value, "when: expected a pattern, found %s",
-                              bl_source_type(value));
+                              bl_value_type(value));
     if (bl_pattern_new(bl_json_text(value), &reply->when, &detail) == 0)
         return 0;
     bl_source_fail(source, value, "when is not a pattern: %s", detail.message);

@@ -64,7 +64,7 @@ static int mcp_config_read_line(struct file *file, const struct bl_json *value, 
     int code = 0;
     if (!bl_json_is(value, BL_JSON_STRING))
         return bl_source_fail(&file->document, value, "%s: expected a string, found %s", what,
-                              bl_source_type(value));
+                              bl_value_type(value));
     bl_buffer_init(&out, FILE_MAX);
     while (rest.size > 0 && code == 0) {
         size_t size = 0;
@@ -307,7 +307,7 @@ static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
     BL_JSON_MEMBERS (key, servers) {
         struct bl_mcp_entry *entry = NULL;
         struct bl_error *error = source->error;
-        char what[BL_SOURCE_SHOWN_SIZE + 32], shown[BL_SOURCE_SHOWN_SIZE];
+        char what[BL_VALUE_SHOWN_SIZE + 32], shown[BL_VALUE_SHOWN_SIZE];
         if (++count > SERVERS_MAX)
             return bl_source_fail(source, key, "more than %u servers", SERVERS_MAX);
         if (mcp_config_read_entry(file, key, &entry) == 0) {
@@ -315,7 +315,7 @@ static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
             continue;
         }
         snprintf(what, sizeof what, "the server '%s' is left out",
-                 bl_source_show(bl_json_text(key), shown));
+                 bl_value_show(bl_json_text(key), shown));
         mcp_config_tell(file, error, what);
         *error = (struct bl_error){0};
     }

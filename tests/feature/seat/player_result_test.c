@@ -129,7 +129,7 @@ static void a_malformed_player_result_is_ignored_and_told(void **state)
 {
     static const char *const cases[][2] = {
         {"I am done.", "it is not one JSON object"},
-        {"```json\n[]\n```", "it is not one JSON object, but a list"},
+        {"```json\n[]\n```", "it is not one JSON object, but an empty list"},
         {"{\"summary\":\"a\"", "it is not one JSON object"},
         {"{\"summary\":1}", "'summary' must be text"},
         {"{\"files\":\"a.c\"}", "'files' must be a list of texts"},

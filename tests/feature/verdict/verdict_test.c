@@ -145,7 +145,7 @@ static void F46_prose_is_no_verdict(void **state)
     refuses("I approve of this work.", "it is not one JSON object");
     refuses("approve", "it is not one JSON object");
     refuses("[" APPROVAL "]", "it is not one JSON object, but a list");
-    refuses("\"approve\"", "it is not one JSON object, but text");
+    refuses("\"approve\"", "it is not one JSON object, but a string");
     refuses(APPROVAL APPROVAL, "it is not one JSON object");
     refuses("{\"task\":\"TASK-A\",", "it is not one JSON object");
     refuses("```json\n" APPROVAL "\n" APPROVAL "\n```", "it is not one JSON object");
@@ -194,7 +194,7 @@ static void F46_another_task_or_turn_is_refused(void **state)
             "it is for turn 2, not for turn 3");
     refuses("{\"task\":\"TASK-A\",\"turn\":\"3\",\"decision\":\"approve\",\"criteria\":" VERIFIED
             "}",
-            "'turn' must be 3, is text");
+            "'turn' must be 3, is a string");
     refuses("{\"task\":\"TASK-A\",\"turn\":3.5,\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
             "'turn' must be 3");
     refuses("{\"task\":\"TASK-A\",\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
@@ -291,7 +291,7 @@ static void F46_issues_must_say_what_is_wrong(void **state)
             "'file' of issues[0] holds a NUL");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":[\"a\"]}"),
             "'description' of issues[0] must be text, is a list");
-    refuses(WITH_ISSUE("\"it leaks\""), "issues[0] must be an object, is text");
+    refuses(WITH_ISSUE("\"it leaks\""), "issues[0] must be an object, is a string");
 #undef WITH_ISSUE
 }
 
