@@ -147,19 +147,17 @@ static const struct bl_json *dependency_node(struct plan_loader *loader, size_t 
 static void fault_cycle(struct plan_loader *loader, const struct walk *walk, size_t first)
 {
     const struct bl_plan_task *tasks = loader->plan->tasks;
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, (size_t)1 << 16);
     size_t at = 0;
 
     while (walk->path[at] != first)
         at++;
-    bl_buffer_init(&text, (size_t)1 << 16);
     for (; at < walk->depth; at++)
         bl_buffer_printf(&text, "%s → ", tasks[walk->path[at]].id);
     bl_buffer_printf(&text, "%s", tasks[first].id);
     plan_fault(loader, &loader->file, dependency_node(loader, walk->path[walk->depth - 1], first),
                "E05", "the dependencies go round in a circle: " BL_TEXT_FORMAT,
                BL_TEXT_ARG(bl_buffer_text(&text)));
-    bl_buffer_done(&text);
 }
 
 /* Each dependency that closes a circle is one fault, with the whole of it. */

@@ -32,13 +32,10 @@ void plan_loader_done(struct plan_loader *loader)
 
 static const char *escaped(struct bl_arena *arena, struct bl_text text)
 {
-    struct bl_buffer out;
+    BL_AUTO_BUFFER(out, 2 * MESSAGE_MAX);
 
-    bl_buffer_init(&out, 2 * MESSAGE_MAX);
     plan_escape(&out, text.size > MESSAGE_MAX ? bl_utf8_cut(text, MESSAGE_MAX) : text);
-    const char *result = bl_arena_text(arena, bl_buffer_text(&out)).data;
-    bl_buffer_done(&out);
-    return result;
+    return bl_arena_text(arena, bl_buffer_text(&out)).data;
 }
 
 static void plan_read_note(struct plan_loader *loader, const char *file, uint32_t line,
@@ -76,12 +73,10 @@ static void plan_read_note(struct plan_loader *loader, const char *file, uint32_
 static BL_PRINTF(5, 0) void note_format(struct plan_loader *loader, const char *file, uint32_t line,
                                         const char *code, const char *format, va_list arguments)
 {
-    struct bl_buffer message;
+    BL_AUTO_BUFFER(message, 2 * MESSAGE_MAX);
 
-    bl_buffer_init(&message, 2 * MESSAGE_MAX);
     bl_buffer_vprintf(&message, format, arguments);
     plan_read_note(loader, file, line, code, bl_buffer_text(&message));
-    bl_buffer_done(&message);
 }
 
 void plan_fault_line(struct plan_loader *loader, const char *file, uint32_t line, const char *code,

@@ -147,9 +147,8 @@ static void record_offer_names(struct bl_suggestion *suggestion, const struct bl
 static void record_hint_names(struct bl_record_fault *fault, const struct found *found)
 {
     const char *separator = "expected one of ";
-    struct bl_buffer names;
+    BL_AUTO_BUFFER(names, 4096);
 
-    bl_buffer_init(&names, 4096);
     for (size_t i = 0; i < found->table_count; i++) {
         const struct bl_member *member = found->tables[i].members;
         for (; member->type != BL_TYPE_END; member++) {
@@ -160,7 +159,6 @@ static void record_hint_names(struct bl_record_fault *fault, const struct found 
         }
     }
     record_cut(fault->hint, sizeof fault->hint, bl_buffer_text(&names));
-    bl_buffer_done(&names);
 }
 
 bool record_fail_unknown(struct reading *reading, const struct bl_record *record,

@@ -33,17 +33,15 @@ int bl_source_open(struct bl_source *source, struct bl_arena *arena, struct bl_t
 int bl_source_fail(struct bl_source *source, const struct bl_json *node, const char *format, ...)
 {
     struct bl_document_place place = bl_document_place(&source->document, node);
-    struct bl_buffer text;
+    BL_AUTO_BUFFER(text, 16384);
     va_list arguments;
 
-    bl_buffer_init(&text, 16384);
     va_start(arguments, format);
     bl_buffer_vprintf(&text, format, arguments);
     va_end(arguments);
     bl_error_set(source->error, BL_EPARSE, BL_KIND_PARSE, source->operation, source->file,
                  BL_TEXT_FORMAT ":%u:%u: " BL_TEXT_FORMAT, BL_TEXT_ARG(source_shown_file(source)),
                  place.line, place.column, BL_TEXT_ARG(bl_buffer_text(&text)));
-    bl_buffer_done(&text);
     return BL_EPARSE;
 }
 

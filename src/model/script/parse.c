@@ -41,14 +41,13 @@ static int check_input(struct parser *parser, const struct bl_json *value, struc
     struct bl_arena *arena = &parser->script->arena;
     const struct bl_json *read;
     struct bl_json_fault fault;
-    struct bl_arena scratch;
+    BL_AUTO_ARENA(scratch);
     char where[256];
 
     parser->inputs_size += call->input.size;
     if (parser->inputs_size > INPUTS_SIZE_MAX)
         return bl_source_fail(&parser->source, value, "the inputs of all tools are over %u MiB",
                               INPUTS_SIZE_MAX >> 20);
-    bl_arena_init(&scratch);
     int result = bl_json_read(&scratch, call->input, NULL, &read, &fault);
     if (result != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
@@ -57,7 +56,6 @@ static int check_input(struct parser *parser, const struct bl_json *value, struc
         call->invalid = bl_arena_printf(arena, "the input must be a JSON object, is: %s",
                                         bl_json_type_name(bl_json_type(read)));
     }
-    bl_arena_done(&scratch);
     return 0;
 }
 
