@@ -253,8 +253,10 @@ void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t
             bl_buffer_printf(&text, "%s" BL_TEXT_FORMAT, text.size > 0 ? "." : "",
                              BL_TEXT_ARG(step));
     }
-    bl_buffer_printf(&text, "%s%s%s%s", text.size > 0 ? ": " : "", fault->message,
-                     fault->hint[0] != '\0' ? "; " : "", fault->hint);
+    bl_buffer_printf(&text, "%s%s", text.size > 0 ? ": " : "", fault->message);
+    /* Half a hint is none. */
+    if (fault->hint[0] != '\0' && text.size + sizeof "; " + strlen(fault->hint) <= out_size)
+        bl_buffer_printf(&text, "; %s", fault->hint);
     record_cut(out, out_size, bl_buffer_text(&text));
     bl_buffer_done(&text);
 }

@@ -444,7 +444,7 @@ static void a_full_disk_below_a_worktree_is_that_tasks_error_alone(void **state)
 static void check_plan_errors(const struct bl_json *envelope, const char *err)
 {
     assert_int_equal(stage_size_at(envelope, "/plan_errors"), 12);
-    assert_int_equal(stage_lines_with(err, "Did you mean"), 3);
+    assert_int_equal(stage_lines_with(err, " you mean "), 3);
     BL_JSON_EACH (problem, bl_json_get(envelope, BL_TEXT("plan_errors"))) {
         const char *message = stage_text_at(problem, "/message");
         const char *line = stage_printf("%s:%lld: %s %s\n", stage_text_at(problem, "/file"),
@@ -452,7 +452,7 @@ static void check_plan_errors(const struct bl_json *envelope, const char *err)
                                         stage_text_at(problem, "/code"), message);
         scene_expect(err, line);
         assert_true(stage_number_at(problem, "/line") > 0);
-        const char *names = strstr(message, "Did you mean");
+        const char *names = strstr(message, " you mean ");
         size_t quotes = 0;
         for (; names != NULL && *names != '\0'; names++)
             quotes += *names == '\'';
