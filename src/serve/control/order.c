@@ -53,7 +53,7 @@ static int several(const struct serve_names *names, const char *operation, const
 int ask_not_found(const struct asking *asking, const char *operation, const char *id,
                   struct bl_error *error)
 {
-    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, operation, id, "nothing with the id %s runs",
+    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, operation, id, "nothing with the id '%s' runs",
                  id);
     BL_LIST_EACH (link, &asking->questions) {
         const struct question *question = BL_CONTAINER(link, struct question, link);

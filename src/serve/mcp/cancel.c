@@ -249,7 +249,7 @@ void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *argument
     if (code == BL_ENOENT) {
         *error = (struct bl_error){0};
         bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
-                     "nothing with the id %.100s runs here, and the store knows none", id);
+                     "nothing with the id '%.100s' runs here, and the store knows none", id);
     } else if (code == 0 && outcome.json.size == 0) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
                             "%.100s has ended, and nothing is kept of what came of it", id);

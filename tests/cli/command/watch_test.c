@@ -229,8 +229,9 @@ static void what_does_not_run_is_exit_code_1(void **state)
     (void)state;
     RUN(&run, "watch", "nightly");
     assert_int_equal(run.exit_code, 1);
-    assert_string_equal(run.err, "belay watch: nothing with the id nightly runs; 'belay ps' lists "
-                                 "what runs, with its ids\n");
+    assert_string_equal(run.err,
+                        "belay watch: nothing with the id 'nightly' runs; 'belay ps' lists "
+                        "what runs, with its ids\n");
     RUN(&run, "watch", "nightly", "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "watch", 1), "/error/operation"), "watch");
     RUN(&run, "watch", "", "--json");

@@ -26,7 +26,7 @@ static int nobody(void *argument)
         CHECK_EQUAL(bl_control_list(&arena, &processes, &error), 0);
         CHECK(bl_list_empty(&processes));
         CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, false, &receipt, &error), BL_ENOENT);
-        CHECK(strcmp(error.message, "nothing with the id run_x runs") == 0);
+        CHECK(strcmp(error.message, "nothing with the id 'run_x' runs") == 0);
         CHECK(strcmp(error.hint, "'belay ps' lists what runs, with its ids") == 0);
     }
     CHECK_EQUAL(chmod(place_path(&place, ""), 0755), 0);
