@@ -281,6 +281,7 @@ static int serve(void *argument)
     int exit_code = 1;
 
     bl_workspace_options_init(&workspace, "/");
+    workspace.provider = "script";
     workspace.mode_chosen = true;
     workspace.mode = BL_PERMISSION_READ_ONLY;
 
