@@ -41,11 +41,11 @@ static void control_request_refuse_unknown(struct bl_rpc_call *call)
 static bool request_read_params(struct bl_rpc_call *call, const struct bl_record *record,
                                 void *into)
 {
-    static const struct bl_json none = {.type = BL_JSON_OBJECT};
+    static const struct bl_json none[] = {{.type = BL_JSON_OBJECT}, {.type = BL_JSON_END}};
     const struct bl_json *params = bl_rpc_call_params(call);
     struct bl_record_fault fault = {0};
     char message[sizeof fault.path + sizeof fault.message];
-    if (bl_record_view(bl_rpc_call_arena(call), record, params != NULL ? params : &none, into,
+    if (bl_record_view(bl_rpc_call_arena(call), record, params != NULL ? params : none, into,
                        &fault) == 0)
         return true;
     bl_record_fault_text(&fault, message, sizeof message);
