@@ -177,7 +177,7 @@ static void close_here(struct server_session *session, bool forget, enum bl_stop
 int server_session_close(struct server_connection *connection, const struct cell_request *request,
                          struct bl_buffer *ret_receipt, struct bl_cell_fault *fault)
 {
-    struct server_session *session;
+    struct server_session *session = NULL;
     int code = server_session_use(connection, request, &session, fault);
     if (code != 0)
         return code;
