@@ -283,6 +283,11 @@ extern const struct bl_member bl_element_text;   /* struct bl_text */
 extern const struct bl_member bl_element_string; /* const char * */
 extern const struct bl_member bl_element_count;  /* uint64_t */
 extern const struct bl_member bl_element_object; /* const struct bl_json *, an object */
+/* A struct that `table` describes. */
+#define BL_ELEMENT(type_, table)                                                                   \
+    {                                                                                              \
+        .type = BL_TYPE_OBJECT, .size = sizeof(type_), .record = (table)                           \
+    }
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 

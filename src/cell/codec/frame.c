@@ -117,8 +117,7 @@ static const struct bl_member tool_members[] = {
 };
 #undef BL_RECORD_STRUCT
 static const struct bl_record tool_record = BL_RECORD("tool", struct bl_cell_tool, tool_members);
-static const struct bl_member tool_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_cell_tool), .record = &tool_record};
+static const struct bl_member tool_element = BL_ELEMENT(struct bl_cell_tool, &tool_record);
 
 /* Tools have different names, and fit into memory. */
 static bool create_rule(const void *object, struct bl_record_fault *fault)

@@ -134,8 +134,7 @@ static const struct bl_member unit_members[] = {
     BL_MEMBER_TEXT("fate", fate, .names = &fates), BL_MEMBER_END};
 #undef BL_RECORD_STRUCT
 static const struct bl_record unit_record = BL_RECORD("unit", struct receipt_unit, unit_members);
-static const struct bl_member unit_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct receipt_unit), .record = &unit_record};
+static const struct bl_member unit_element = BL_ELEMENT(struct receipt_unit, &unit_record);
 static const struct bl_member background_element = {
     .type = BL_TYPE_JSON, .size = sizeof(struct bl_json *), .object = true};
 
@@ -176,8 +175,8 @@ static const struct bl_member listed_cell_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record listed_cell_record =
     BL_RECORD("cell", struct cell_listed, listed_cell_members);
-static const struct bl_member listed_cell_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct cell_listed), .record = &listed_cell_record};
+static const struct bl_member listed_cell_element =
+    BL_ELEMENT(struct cell_listed, &listed_cell_record);
 
 /* ---- Outcomes, and which of them an operation can have --------------------------------------- */
 

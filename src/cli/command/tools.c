@@ -196,10 +196,8 @@ struct tools_view {
     size_t notice_count;
 };
 
-static const struct bl_member tool_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_tool_offer), .record = &tool_record};
-static const struct bl_member server_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct tools_server), .record = &server_record};
+static const struct bl_member tool_element = BL_ELEMENT(struct bl_tool_offer, &tool_record);
+static const struct bl_member server_element = BL_ELEMENT(struct tools_server, &server_record);
 
 #define BL_RECORD_STRUCT struct tools_view
 static const struct bl_member tools_members[] = {

@@ -116,13 +116,9 @@ static const struct bl_record limits_record =
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-#define ELEMENT(type_, record_)                                                                    \
-    {                                                                                              \
-        .type = BL_TYPE_OBJECT, .size = sizeof(type_), .record = (record_)                         \
-    }
-static const struct bl_member container_element = ELEMENT(struct probe_check, &container_record);
-static const struct bl_member means_element = ELEMENT(struct probe_check, &means_record);
-static const struct bl_member library_element = ELEMENT(struct probe_library, &library_record);
+static const struct bl_member container_element = BL_ELEMENT(struct probe_check, &container_record);
+static const struct bl_member means_element = BL_ELEMENT(struct probe_check, &means_record);
+static const struct bl_member library_element = BL_ELEMENT(struct probe_library, &library_record);
 
 #define BL_RECORD_STRUCT struct doctor_view
 static const struct bl_member containment_members[] = {

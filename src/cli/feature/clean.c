@@ -125,8 +125,7 @@ static const struct bl_member row_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record row_record =
     BL_RECORD("clean_item", struct clean_row, row_members, .closed = true);
-static const struct bl_member row_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct clean_row), .record = &row_record};
+static const struct bl_member row_element = BL_ELEMENT(struct clean_row, &row_record);
 
 #define BL_RECORD_STRUCT struct clean_view
 static const struct bl_member clean_members[] = {

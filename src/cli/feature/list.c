@@ -241,8 +241,7 @@ static const struct bl_member item_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record item_record =
     BL_RECORD("listed_feature", struct item, item_members, .closed = true);
-static const struct bl_member item_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct item), .record = &item_record};
+static const struct bl_member item_element = BL_ELEMENT(struct item, &item_record);
 
 #define BL_RECORD_STRUCT struct listing
 static const struct bl_member list_members[] = {

@@ -376,8 +376,7 @@ static const struct bl_member output_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record output_record =
     BL_RECORD("output", struct logs_output, output_members);
-static const struct bl_member output_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct logs_output), .record = &output_record};
+static const struct bl_member output_element = BL_ELEMENT(struct logs_output, &output_record);
 
 struct logs_view {
     const char *feature;

@@ -43,8 +43,8 @@ static const struct bl_member planned_task_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record planned_task_record =
     BL_RECORD("planned_task", struct planned_task, planned_task_members);
-static const struct bl_member planned_task_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct planned_task), .record = &planned_task_record};
+static const struct bl_member planned_task_element =
+    BL_ELEMENT(struct planned_task, &planned_task_record);
 
 #define BL_RECORD_STRUCT struct planned
 static const struct bl_member planned_members[] = {

@@ -21,8 +21,7 @@ static const struct bl_member wave_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record wave_record =
     BL_RECORD("feature_wave", struct bl_wave_view, wave_members, .closed = true);
-static const struct bl_member wave_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_wave_view), .record = &wave_record};
+static const struct bl_member wave_element = BL_ELEMENT(struct bl_wave_view, &wave_record);
 
 #define BL_RECORD_STRUCT struct bl_feature_warning
 static const struct bl_member warning_members[] = {
@@ -32,8 +31,8 @@ static const struct bl_member warning_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record warning_record =
     BL_RECORD("feature_warning", struct bl_feature_warning, warning_members, .closed = true);
-static const struct bl_member warning_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct bl_feature_warning), .record = &warning_record};
+static const struct bl_member warning_element =
+    BL_ELEMENT(struct bl_feature_warning, &warning_record);
 
 static const struct bl_member receipt_element = {
     .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_receipt_record};

@@ -27,8 +27,7 @@ static const struct bl_member phase_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record phase_record =
     BL_RECORD("turn_phase", struct turn_phase, phase_members);
-static const struct bl_member phase_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct turn_phase), .record = &phase_record};
+static const struct bl_member phase_element = BL_ELEMENT(struct turn_phase, &phase_record);
 
 #define BL_RECORD_STRUCT struct task_turn
 static const struct bl_member player_members[] = {

@@ -493,8 +493,7 @@ static const struct bl_member run_members[] = {
 };
 #undef BL_RECORD_STRUCT
 static const struct bl_record run_record = BL_RECORD("verify_run", struct verify_run, run_members);
-static const struct bl_member run_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct verify_run), .record = &run_record};
+static const struct bl_member run_element = BL_ELEMENT(struct verify_run, &run_record);
 
 #define BL_RECORD_STRUCT struct verify_outcome
 static const struct bl_member outcome_members[] = {

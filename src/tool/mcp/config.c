@@ -424,8 +424,7 @@ static const struct bl_member pair_members[] = {
 #undef BL_RECORD_STRUCT
 
 static const struct bl_record pair_record = BL_RECORD("a pair", struct sent_pair, pair_members);
-static const struct bl_member pair_element = {
-    .type = BL_TYPE_OBJECT, .size = sizeof(struct sent_pair), .record = &pair_record};
+static const struct bl_member pair_element = BL_ELEMENT(struct sent_pair, &pair_record);
 
 static const char *const sent_words[] = {"stdio", "http"};
 static const struct bl_names sent_types = BL_NAMES(sent_words);
