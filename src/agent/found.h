@@ -46,7 +46,7 @@ struct found_page {
 int found_page_read(struct bl_arena *arena, const struct found_place *place, const char *operation,
                     struct found_page *ret_page, struct bl_error *error);
 /* A text that is said in the front matter as one line of words: not empty, at most so many bytes. In
- * the arena. NULL: it is not said, and `*ret_line` stays as it was. */
+ * the arena. NULL: it is missing, and `*ret_line` stays as it was. */
 int found_line(struct bl_source *source, const struct bl_json *value, struct bl_arena *arena,
                size_t size_max, const char **ret_line);
 

@@ -117,7 +117,7 @@ static int read_tools(struct bl_source *source, const struct bl_json *value, str
         }
         name = bl_text_trim(name);
         if (!persona_is_tool(name)) {
-            int code = bl_source_fail(source, place, "that is no name of a tool");
+            int code = bl_source_fail(source, place, "invalid tool name");
             bl_error_hint(source->error, "like read, bash or mcp__server__*");
             return code;
         }

@@ -201,7 +201,7 @@ void task_turn_done(struct task_turn *turn);
 struct turn_phase *task_turn_phase(struct task_turn *turn, enum bl_task_phase phase);
 /* It has ended, in this turn or in one before. */
 bool task_turn_has(const struct task_turn *turn, enum bl_task_phase phase);
-/* From a record, as far as it fits; in the arena. False: it is no JSON. */
+/* From a record, as far as it fits; in the arena. False: it is not JSON. */
 bool task_turn_read(struct bl_arena *arena, struct bl_text json, struct task_turn *ret_turn);
 /* Takes over the phases that had ended, if `json`, a record, is of a turn that was cut off. */
 void task_turn_carry(struct task_turn *turn, struct bl_text json);

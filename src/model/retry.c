@@ -38,7 +38,7 @@ static const struct failure_class classes[] = {
      "check the address and SSL_CERT_FILE"},
     {BL_KIND_PROVIDER, false, false, "the provider redirects, which is not followed",
      "set the address that it redirects to"},
-    {BL_KIND_PROVIDER, false, false, "what came is not a model's answer", hint_server},
+    {BL_KIND_PROVIDER, false, false, "the response is not a model's answer", hint_server},
     {BL_KIND_PROVIDER, false, false, "the answer is over a limit", hint_server},
     {BL_KIND_PROVIDER_TIMEOUT, true, false, "the provider did not begin to answer", hint_later},
     {BL_KIND_PROVIDER_TIMEOUT, true, false, "the answer stalled", hint_later},

@@ -12,7 +12,7 @@ struct workspace_files {
     struct bl_workspace_options options; /* what is to be read */
     struct runtime_choice choice;
     struct bl_project project;
-    struct bl_text system; /* what came of it */
+    struct bl_text system; /* the results */
     struct bl_text schema_text;
     struct bl_json_schema *schema;
     struct bl_list instructions; /* struct bl_instruction */

@@ -2,8 +2,8 @@
  *
  * A workspace is opened in steps: its files are read on a thread, which a stop leaves behind; tools
  * and model are made in a fiber, because a key may have to be asked for, and belong to the loop.
- * Between the two a command may read what it is to do, which can take for ever: what is wrong with
- * the files is reported before, and nothing has been started yet. */
+ * Between the two a command may read its prompt, which may never end: errors in the files are
+ * reported before, and nothing has been started yet. */
 #include <limits.h>
 #include <unistd.h>
 

@@ -270,7 +270,7 @@ static const struct bl_member event_members[] = {
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_event_record =
     BL_RECORD("event", struct event_row, event_members, .closed = true, .kinds = kinds,
-              .about = "The last line of such a stream is no event but the envelope: see "
+              .about = "The last line of such a stream is not an event but the envelope: see "
                        "run.json.");
 
 void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event)

@@ -139,7 +139,7 @@ static int server_client_receive(struct bl_cell_client *client, struct bl_arena 
         return cell_host_frame_read(arena, taking.frame, ret_frame, error);
     if (code == BL_ECLOSED)
         return server_client_fail(client, BL_EUNKNOWN, "the host has closed the connection", error);
-    return server_client_fail(client, code, "what came is no frame", error);
+    return server_client_fail(client, code, "the peer sent an invalid frame", error);
 }
 
 static int server_client_refuse(const struct bl_cell_client *client, const struct cell_frame *frame,

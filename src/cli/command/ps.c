@@ -86,7 +86,7 @@ static const struct bl_record process_record =
 #define BL_RECORD_STRUCT struct listing
 static const struct bl_member ps_members[] = {
     BL_MEMBER_LIST("activities", activities, &activity_record, struct bl_activity_view, link,
-                   .about = "What runs now, by process."),
+                   .about = "Running work, by process."),
     BL_MEMBER_LIST("processes", processes, &process_record, struct ps_process, link,
                    .about = "Every process that listens, or was killed since the last belay ps."),
     BL_MEMBER_END,

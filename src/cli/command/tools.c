@@ -205,7 +205,7 @@ static const struct bl_member tools_members[] = {
     BL_MEMBER_ARRAY("servers", servers, server_count, &server_element,
                     .about = "All MCP servers, with those that offer nothing."),
     BL_MEMBER_ARRAY("notices", notices, notice_count, &bl_element_text,
-                    .about = "What was found and cannot be used."),
+                    .about = "Files that were found and cannot be used."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT

@@ -22,7 +22,7 @@ static const struct bl_names guards = BL_NAMES(guard_names);
 #define CHECK_VERSION BL_MEMBER_WORD("version", version, .nullable = true)
 #define CHECK_TEXTS                                                                                \
     BL_MEMBER_WORD("detail", detail, .least = 1, .about = "How, or why not."),                     \
-        BL_MEMBER_WORD("hint", hint, .nullable = true, .about = "What to do to get it.")
+        BL_MEMBER_WORD("hint", hint, .nullable = true, .about = "How to get it.")
 
 static const struct bl_member container_members[] = {
     BL_MEMBER_STRING("name", name, .names = &containers),
@@ -137,7 +137,7 @@ static const struct bl_member doctor_members[] = {
     BL_MEMBER_GROUP("containment", &containment_record),
     BL_MEMBER_ARRAY("sandbox", sandbox, check_count, &means_element, .least = 3, .most = 3),
     BL_MEMBER_POINTER("cells", cells, &worker_record,
-                      .about = "What runs JavaScript; tried by running some."),
+                      .about = "The JavaScript engine, tried by running a script."),
     BL_MEMBER_POINTER("fibers", fibers, &fibers_record),
     BL_MEMBER_ARRAY("libraries", libraries, library_count, &library_element, .least = 1),
     BL_MEMBER_POINTER("limits", limits, &limits_record),

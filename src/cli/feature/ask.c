@@ -291,7 +291,7 @@ const struct bl_form cli_feature_id_form = {"an id", "^[A-Za-z0-9][A-Za-z0-9_-]{
     BL_MEMBER_STRING("task", task, .nullable = true, .form = &cli_feature_id_form,                 \
                      .about = "null: the whole feature.")
 #define ASK_MESSAGE                                                                                \
-    BL_MEMBER_TEXT("message", message, .least = 1, .about = "What was done, for people.")
+    BL_MEMBER_TEXT("message", message, .least = 1, .about = "Summary of what was done, in words.")
 
 static const struct bl_member cancel_members[] = {
     ASK_FEATURE,

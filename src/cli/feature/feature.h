@@ -112,7 +112,7 @@ struct feature_preparation {
     const char *name; /* of the plan: an id or a path */
     const char *directory;
     struct bl_plan_overrides overrides;
-    struct bl_project project; /* what came of it */
+    struct bl_project project; /* the results */
     struct bl_list problems;   /* struct bl_plan_problem */
     struct bl_plan *plan;      /* NULL: it is not valid, and `problems` or `error` say why */
     int code;

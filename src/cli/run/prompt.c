@@ -24,7 +24,7 @@ int run_prompt_check(struct bl_text prompt, struct bl_error *error)
     return BL_EINVAL;
 }
 
-/* All of standard input, read on a thread: it may take for ever until it ends. */
+/* All of standard input, read on a thread: it may never end. */
 struct prompt_input {
     struct bl_buffer bytes;
     const char *why;

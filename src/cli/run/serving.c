@@ -27,7 +27,7 @@ static int serving_stop_exit_code(const struct serving *serving)
     return serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
 
-/* With its control socket. One that cannot be made is no reason not to serve. */
+/* Serves without a control socket where none can be made. */
 static int serve_listed(struct serving *serving)
 {
     struct bl_nursery services;
@@ -86,7 +86,6 @@ static int serving_main(void *argument)
 
     bl_scope_init(&serving->scope, bl_scope_current());
     bl_list_init(&serving->runtime.open);
-    bl_arena_init(&serving->runtime.arena);
     bl_activities_init(&serving->activities);
     int code = cli_signals_start(&serving->signals, &serving->scope, serving_hurry, serving);
     if (code == 0)

@@ -10,7 +10,7 @@ struct serving {
     struct cli_call *call;
     const struct run_options *options;
     const char *name;
-    /* In a fiber, in the scope that a signal stops: serves until nobody is left to serve. Not 0: it
+    /* In a fiber, in the scope that a signal stops: serves until its last client is gone. Not 0: it
      * could not begin, and `error` says why. */
     int (*serve)(struct serving *serving, int *ret_exit_code, struct bl_error *error);
     void *context; /* the command's */
@@ -25,11 +25,10 @@ struct serving {
     int exit_code;
 };
 
-/* Whoever has started it by hand on a terminal is told what speaks there. `protocol`: its name and
- * the page about it. */
+/* On a terminal: says which protocol is spoken there. `protocol`: its name and its page. */
 void serving_greet(const struct serving *serving, const char *protocol);
 /* With signals, store and control socket around it, on a loop of its own. Returns the exit code of
- * the process. Standard output is left to whoever serves. */
+ * the process. Standard output belongs to `serve`. */
 int serving_do(struct serving *serving);
 
 #endif

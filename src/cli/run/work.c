@@ -56,7 +56,7 @@ static void run_work_close_scopes(struct run_work *work)
     bl_scope_done(&work->patience);
 }
 
-/* The prompt comes last, because it may take for ever: what is wrong with the rest is said before. */
+/* The prompt is read last, because standard input may never end: errors in the files come first. */
 static int run_work_read(struct run_work *work)
 {
     int code = bl_workspace_read(work->workspace, &work->error);
@@ -67,7 +67,7 @@ static int run_work_read(struct run_work *work)
 }
 
 /* With a deadline that has passed at the start, files have a moment, so that the one result is made
- * in the session as any other; whoever blocks longer is too late. */
+ * in the session as any other; a file that blocks longer is too late. */
 static int prepare_late(struct run_work *work)
 {
     struct bl_scope moment;

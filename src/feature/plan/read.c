@@ -377,7 +377,7 @@ static void plan_read_tell(struct bl_source *source, const struct bl_record_faul
     const struct reading *reading = BL_CONTAINER(source, struct reading, source);
     char text[700];
 
-    /* Of what is no mapping there is no path. */
+    /* Only a mapping has a path. */
     bool whole = fault->member != NULL && fault->path[0] == '\0';
     bl_record_fault_text(fault, text, sizeof text);
     if (fault->ignored)

@@ -52,7 +52,7 @@ static bool is_agent(const struct plan_seat_said *said)
            said->permission_said || said->max_steps > 0;
 }
 
-/* The key of a member; NULL: it is not said. */
+/* Key of a member; NULL: it is missing. */
 static const struct bl_json *seat_key(const struct reading *reading, const char *name)
 {
     return plan_member(reading->mapping, name);

@@ -9,7 +9,7 @@
 #include "feature/parts.h"
 #include "report.h"
 
-#define WAVES_MAX 1000u /* numbers above are nobody's */
+#define WAVES_MAX 1000u /* higher numbers are ignored */
 
 /* What the view takes from the plan's record. */
 struct planned_task {

@@ -155,7 +155,7 @@ EVENT_RECORD(wave_ended, BL_MEMBER_INTEGER("wave", wave.n, .least = 1),
              BL_MEMBER_ENUM("gate", wave.gate, &bl_verified_values, .nullable = true,
                             .about = "null: not run."), )
 EVENT_RECORD(feature_draining,
-             BL_MEMBER_STRING("origin", event.origin, .about = "Who asked: SIGINT, …"),
+             BL_MEMBER_STRING("origin", event.origin, .about = "Origin of the stop: SIGINT, …"),
              BL_MEMBER_NUMBER("drain_s", drain_s), )
 EVENT_RECORD(feature_paused, )
 EVENT_RECORD(feature_resumed, )
@@ -195,7 +195,7 @@ static const struct bl_member event_members[] = {
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_feature_event_record =
     BL_RECORD("feature-event", struct event_row, event_members, .closed = true, .kinds = kinds,
-              .about = "The last line of such a stream is no event but the envelope: see "
+              .about = "The last line of such a stream is not an event but the envelope: see "
                        "feature.json.");
 
 static void run_event_write(struct bl_json_writer *writer, struct bl_feature *feature,

@@ -147,7 +147,7 @@ static const struct bl_member feature_members[] = {
     BL_MEMBER_TIME("started_at", view.started_wall_ns, .nullable = true),
     BL_MEMBER_TIME("ended_at", view.ended_wall_ns, .nullable = true, .about = "null: it runs."),
     BL_MEMBER_STRING("reason", view.reason, .nullable = true, .about = "Why it was stopped."),
-    BL_MEMBER_STRING("origin", view.origin, .nullable = true, .about = "Who asked for that."),
+    BL_MEMBER_STRING("origin", view.origin, .nullable = true, .about = "Origin of the stop."),
     BL_MEMBER_INTEGER("exit_code", view.exit_code, .nullable = true, .none = -1, .most = 255,
                       .about = "null: it runs."),
     BL_MEMBER_INTEGER("parallel", view.parallel),

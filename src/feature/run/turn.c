@@ -31,7 +31,7 @@ static const struct bl_member phase_element = BL_ELEMENT(struct turn_phase, &pha
 
 #define BL_RECORD_STRUCT struct task_turn
 static const struct bl_member player_members[] = {
-    BL_MEMBER_TEXT("text", player_text, .about = "What it said."),
+    BL_MEMBER_TEXT("text", player_text, .about = "Text of its answer."),
     BL_MEMBER_RAW("result", result.json, .nullable = true, .object = true, BL_KNOWN(result.given),
                   .about = "null: it gave none that was taken."),
     BL_MEMBER_INTEGER("exit_code", player_exit, .least = INT32_MIN),
@@ -59,7 +59,7 @@ static const struct bl_member turn_members[] = {
     BL_MEMBER_RAW("verdict", verdict.json, .nullable = true, .object = true,
                   BL_KNOWN(verdict_valid), .about = "null: there is no valid one."),
     BL_MEMBER_LIST("issues", issues, &issue_record, struct issue, link),
-    BL_MEMBER_TEXT("feedback", feedback, .nullable = true, .about = "What the Player was told."),
+    BL_MEMBER_TEXT("feedback", feedback, .nullable = true, .about = "Feedback for the Player."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
     BL_MEMBER_END,
 };

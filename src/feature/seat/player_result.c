@@ -182,7 +182,7 @@ static double read_amount(struct reader *reader, const struct bl_json *object, c
     return number;
 }
 
-/* False: it is not said. */
+/* False: it is missing. */
 static bool read_tokens(struct reader *reader, const struct bl_json *usage, const char *key,
                         uint64_t *ret_tokens)
 {

@@ -197,9 +197,9 @@ static void put_player_rules(struct page *page, const struct player_brief *brief
                         "commit, and a Coach checks the work against the criteria.\n");
     else
         seat_prompt_put(page, "Then a Coach checks the work against the criteria.\n");
-    seat_prompt_put(
-        page, "What you claim is held against what you changed: name no file that you did not "
-              "change, and no test as passed that you did not run.\n");
+    seat_prompt_put(page,
+                    "Your claims are compared with your changes: name no file that you did not "
+                    "change, and no test as passed that you did not run.\n");
 }
 
 static void put_dirty_files(struct page *page, const struct player_brief *brief)
@@ -225,8 +225,8 @@ static void put_cut_off(struct page *page, const struct player_brief *brief)
         return;
     put_heading(page, "What was cut off");
     seat_prompt_put(
-        page, "The work was stopped before this turn. Look at what there is before you go on. What "
-              "is known of it:\n\n");
+        page, "The work was stopped before this turn. Look at the files before you go on. Its "
+              "last known state:\n\n");
     put_quoted(page, "text", shortened(page->arena, brief->cut_off, CUT_OFF_MAX));
 }
 
@@ -499,7 +499,7 @@ struct bl_text coach_prompt(struct bl_arena *arena, const struct coach_brief *br
     put_player(&page, brief);
     if (brief->last_verdict.size > 0) {
         put_heading(&page, "The last verdict");
-        seat_prompt_put(&page, "Of an earlier turn; see whether what it found is mended:\n\n");
+        seat_prompt_put(&page, "From an earlier turn; check whether its findings are fixed:\n\n");
         put_quoted(&page, "json", brief->last_verdict);
     }
     put_refused(&page, brief);

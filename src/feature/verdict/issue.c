@@ -69,7 +69,7 @@ static const struct bl_names sources = BL_NAMES(source_names);
 #define BL_RECORD_STRUCT struct issue
 static const struct bl_member issue_members[] = {
     BL_MEMBER_ENUM("severity", severity, &issue_severities, .vital = true),
-    BL_MEMBER_ENUM("source", source, &sources, .vital = true, .about = "Who found it."),
+    BL_MEMBER_ENUM("source", source, &sources, .vital = true, .about = "Source of the finding."),
     BL_MEMBER_STRING("criterion", criterion, .optional = true, .about = "The id of one."),
     BL_MEMBER_STRING("file", file, .optional = true),
     BL_MEMBER_INTEGER("line", line, .optional = true),

@@ -143,8 +143,8 @@ static int take_address(struct bl_config *config, const char *provider, const ch
     int code = config_address(config, entry->provider.api, text, &entry->provider.base_url, &why);
     if (code == 0)
         return 0;
-    bl_error_set(error, code, BL_KIND_USAGE, CONFIG_OPERATION, variable, "%s is no address: %s",
-                 variable, why);
+    bl_error_set(error, code, BL_KIND_USAGE, CONFIG_OPERATION, variable,
+                 "%s is not a valid address: %s", variable, why);
     bl_error_hint(error, "set it to something like %s, or unset it",
                   bl_api_base_url(entry->provider.api));
     return code;

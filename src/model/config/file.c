@@ -136,7 +136,7 @@ static int config_file_read_headers(struct file *file, struct config_provider *e
 
     BL_JSON_MEMBERS (key, value) {
         if (!config_file_is_token(bl_json_text(key)))
-            return bl_source_fail(source, key, "that is no name of a header");
+            return bl_source_fail(source, key, "invalid header name");
         if (is_reserved_header(key->string))
             return bl_source_fail(source, key, "the header %s is not to be set", key->string);
         if (!bl_json_is(key + 1, BL_JSON_STRING) || !bl_form_line.fits(bl_json_text(key + 1)))
@@ -185,7 +185,7 @@ static int finish_provider(struct file *file, const struct bl_json *value,
 
     if (base_url != NULL && config_address(file->config, provider->api, provider->base_url,
                                            &provider->base_url, &why) != 0) {
-        bl_source_fail(&file->source, base_url, "base_url is no address: %s", why);
+        bl_source_fail(&file->source, base_url, "base_url is not a valid address: %s", why);
         bl_error_hint(file->source.error, "like https://host.example:8443/v1");
         return BL_EPARSE;
     }

@@ -227,7 +227,7 @@ static void answer_html(struct serving *serving)
 
     script_serve_answer_whole(
         serving, 200, headers, count,
-        BL_TEXT("<!doctype html><title>script</title><p>This is no model's answer.\n"));
+        BL_TEXT("<!doctype html><title>script</title><p>This is not a model's answer.\n"));
 }
 
 static void answer_huge_header(struct serving *serving)

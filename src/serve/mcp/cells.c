@@ -61,7 +61,7 @@ int mcp_cells_offer(struct mcp_server *server)
     return code;
 }
 
-/* Cells without tools are of use as well: a workspace that cannot be had is no reason. */
+/* Cells are useful without tools: a workspace that does not open is not an error. */
 static void mcp_cells_open_tools(struct mcp_server *server)
 {
     struct bl_runtime *runtime = server->options.runtime;

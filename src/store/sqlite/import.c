@@ -379,9 +379,9 @@ static void import_take_line(struct import *import, struct bl_text line)
     bool first = import->line == 1;
     struct bl_text type = bl_json_text(bl_json_get(value, BL_TEXT("type")));
     if (first != bl_text_equal(type, BL_TEXT("session"))) {
-        import_refuse(import,
-                      first ? "the first line is not of type session: this is no exported session"
-                            : "a second line of type session");
+        import_refuse(
+            import, first ? "the first line is not of type session: this is not an exported session"
+                          : "a second line of type session");
         return;
     }
     if (bl_record_view(&import->arena, &bl_store_line_record, value, &import->at, &misfit) == 0) {

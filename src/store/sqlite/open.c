@@ -51,7 +51,7 @@ static int judge_header(const char *path, const unsigned char *header, int64_t s
                         struct bl_error *error)
 {
     if (size < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0)
-        return sqlite_open_refuse(path, BL_EPARSE, "the file is no store: it was not made by belay",
+        return sqlite_open_refuse(path, BL_EPARSE, "the file is not a store: belay did not make it",
                                   error);
     if (big_endian(header + 68) != SQLITE_APPLICATION_ID)
         return sqlite_open_refuse(path, BL_EPARSE, "the file is a database of another program",

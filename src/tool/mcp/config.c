@@ -189,7 +189,7 @@ static const struct bl_member entry_members[] = {
 };
 #undef BL_RECORD_STRUCT
 
-/* Members of other programs are in these files as well: an unknown one is no error. */
+/* These files hold members of other programs, too: an unknown one is not an error. */
 static const struct bl_record entry_record =
     BL_RECORD("a server", struct entry_said, entry_members);
 

@@ -272,7 +272,7 @@ void mcp_server_begin(struct mcp_server *server)
         return;
     bl_scope_done(&server->starting);
     server->failed_ns = bl_now_ns();
-    mcp_server_set_state(server, MCP_FAILED, "there is no stack to be had for its start");
+    mcp_server_set_state(server, MCP_FAILED, "no stack is left to start it");
 }
 
 int mcp_server_settle(struct mcp_server *server)

@@ -103,7 +103,7 @@ enum bl_fate mcp_call_climb(struct mcp_call *own, struct bl_text *ret_words)
     }
     if (own->process == NULL) {
         stop_describe(own, ret_words,
-                      "the MCP server %s is elsewhere, and nobody can say whether it "
+                      "the MCP server %s is elsewhere, and it is not known whether it "
                       "has stopped",
                       name);
         return BL_FATE_UNKNOWN;

@@ -234,7 +234,7 @@ static void an_address_that_is_none_is_refused_without_its_password(void **state
         const struct bl_error *error = configured_refused();
         assert_int_equal(error->kind, BL_KIND_USAGE);
         assert_string_equal(error->target, "OPENAI_BASE_URL");
-        assert_non_null(strstr(error->message, "OPENAI_BASE_URL is no address"));
+        assert_non_null(strstr(error->message, "OPENAI_BASE_URL is not a valid address"));
         assert_null(strstr(error->message, "hunter22"));
         assert_null(strstr(error->hint, "hunter22"));
     }

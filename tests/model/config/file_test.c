@@ -135,7 +135,8 @@ static void every_error_names_its_place(void **state BL_UNUSED)
         {"providers: {p: {api: openai, base-url: x}}\n",
          ":1:30: unknown member \"base-url\" in a provider", "did you mean \"base_url\"?"},
         {"providers: {p: {api: openai, base_url: 'localhost:1'}}\n",
-         ":1:40: base_url is no address: it is not http://HOST or https://HOST, with a port and a "
+         ":1:40: base_url is not a valid address: it is not http://HOST or https://HOST, with a "
+         "port and a "
          "path at most",
          "like https://"},
         {"providers: {p: {api: openai, timers: {stall: 0}}}\n",
@@ -146,8 +147,7 @@ static void every_error_names_its_place(void **state BL_UNUSED)
          ":1:39: timers: unknown member \"total\" in timers", "stall"},
         {"providers: {p: {api: openai, http2: 1}}\n",
          ":1:37: http2: expected true or false, found a whole number", ""},
-        {"providers: {p: {api: openai, headers: {'a b': c}}}\n",
-         ":1:40: that is no name of a header", ""},
+        {"providers: {p: {api: openai, headers: {'a b': c}}}\n", ":1:40: invalid header name", ""},
         {"providers: {p: {api: openai, headers: {Host: c}}}\n",
          ":1:40: the header Host is not to be set", ""},
         {"providers: {p: {api: openai, compat: {store: true}}}\n",

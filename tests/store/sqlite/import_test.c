@@ -198,7 +198,7 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD TURN END("1"), "line 3:", "number of lines"},
         {HEAD TURN END("2") TURN, "line 4:", "follows the last"},
         {HEAD END("1"), "line 2:", "fewer turns"},
-        {TURN END("1"), "line 1:", "no exported session"},
+        {TURN END("1"), "line 1:", "not an exported session"},
         {HEAD HEAD TURN END("3"), "line 2:", "second line"},
         {HEAD TURN_NUMBERED("2") END("2"), "line 2:", "missing before"},
         {HEAD TURN TURN END("3"), "line 3:", "twice"},

@@ -91,9 +91,9 @@ STORE_TEST(a_file_that_is_no_database_is_not_touched)
 {
     write_file(place->path, BL_TEXT("These are my notes. They are longer than a header of SQLite, "
                                     "so that nobody can say that the file was too short to tell."));
-    check_refused(place, "not made by belay");
+    check_refused(place, "belay did not make it");
     write_file(place->path, BL_TEXT("short"));
-    check_refused(place, "not made by belay");
+    check_refused(place, "belay did not make it");
 }
 
 STORE_TEST(a_database_of_another_program_is_not_touched)
@@ -163,7 +163,7 @@ STORE_TEST(a_truncated_store_is_not_touched)
     CHECK_EQUAL(truncate(place->path, status.st_size / 2 / 4096 * 4096), 0);
     check_refused(place, "damaged");
     CHECK_EQUAL(truncate(place->path, 60), 0);
-    check_refused(place, "not made by belay");
+    check_refused(place, "belay did not make it");
 }
 
 STORE_TEST(a_damaged_store_is_not_touched)
