@@ -11,7 +11,7 @@ BL_PUBLIC_BEGIN
 /* A document while it is read. The struct that it is read into may embed it. */
 struct bl_source {
     struct bl_document document;
-    const char *file;      /* its name in errors */
+    const char *file;      /* its name in errors; NULL: it is JSON that came from elsewhere */
     const char *operation; /* what failed, for errors */
     /* Any value may be a key in the wrong place: errors show none of them, nor an excerpt. */
     bool guarded;

@@ -392,7 +392,10 @@ bool plan_record_read(struct plan_loader *loader, const struct plan_file *file,
                       const char *code, void *into)
 {
     struct reading reading = {
-        .source = {.document = file->document, .loose = true, .tell = plan_read_tell},
+        .source = {.document = file->document,
+                   .file = file->name,
+                   .loose = true,
+                   .tell = plan_read_tell},
         .loader = loader,
         .file = file,
         .name = record->name,

@@ -1,14 +1,14 @@
 #include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 
+#include <belay/record.h>
 #include <belay/value.h>
 
 #include "feature/verdict/verdict.h"
 
-#define LIST_MAX   10000u /* entries of a list in a result */
-#define CLAIMS_MAX 100u   /* issues of claims that do not hold */
-#define TOKENS_MAX ((int64_t)1 << 53)
+#define LIST_MAX   10000u              /* entries of a list in a result */
+#define CLAIMS_MAX 100u                /* issues of claims that do not hold */
+#define AMOUNT_MAX ((uint64_t)1 << 53) /* of tokens, or of dollars */
 
 /* ---- Finding it ------------------------------------------------------------------------------ */
 
@@ -93,7 +93,100 @@ struct bl_text result_find(struct bl_text output)
     return player_result_is_object(output) ? output : (struct bl_text){0};
 }
 
+int result_read(struct bl_arena *arena, struct bl_text text, bool refuse_duplicates,
+                const struct bl_json **ret_object, struct bl_text *ret_reason)
+{
+    const struct bl_json_limits limits = {.size_max = VERDICT_SIZE_MAX,
+                                          .refuse_duplicates = refuse_duplicates};
+    struct bl_text found = result_find(text);
+    struct bl_json_fault fault;
+    char where[320];
+    found = bl_text_trim(found.size > 0 ? found : text);
+    if (found.size > VERDICT_SIZE_MAX) {
+        *ret_reason = bl_arena_printf(arena, "it is %zu bytes long; at most %zu are taken",
+                                      found.size, VERDICT_SIZE_MAX);
+    } else if (bl_json_read(arena, found, &limits, ret_object, &fault) != 0) {
+        bl_json_fault_text(&fault, where, sizeof where);
+        *ret_reason = bl_arena_printf(arena, "it is not one JSON object: %s", where);
+    } else if (!bl_json_is(*ret_object, BL_JSON_OBJECT)) {
+        *ret_reason =
+            bl_arena_printf(arena, "it is not one JSON object, but %s", bl_value_type(*ret_object));
+    } else {
+        return 0;
+    }
+    return BL_EPARSE;
+}
+
 /* ---- Reading it ------------------------------------------------------------------------------ */
+
+struct player_said {
+    struct bl_text summary;
+    const char *const *done;
+    const char *const *not_done;
+    const char *const *files;
+    const struct bl_json *tests; /* false says as little as null, as of the next ones */
+    const struct bl_json *blocked;
+    const struct bl_json *usage;
+};
+
+#define BL_RECORD_STRUCT struct player_said
+static const struct bl_member player_members[] = {
+    BL_MEMBER_TEXT("summary", summary, .optional = true, .nullable = true),
+    BL_MEMBER_STRINGS("done", done, .optional = true, .nullable = true, .most = LIST_MAX),
+    BL_MEMBER_STRINGS("not_done", not_done, .optional = true, .nullable = true, .most = LIST_MAX),
+    BL_MEMBER_STRINGS("files", files, .optional = true, .nullable = true, .most = LIST_MAX),
+    BL_MEMBER_JSON("tests", tests, .optional = true, .nullable = true),
+    BL_MEMBER_JSON("blocked", blocked, .optional = true, .nullable = true),
+    BL_MEMBER_JSON("usage", usage, .optional = true, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record player_record =
+    BL_RECORD("result", struct player_said, player_members);
+
+#define BL_RECORD_STRUCT struct player_result
+static const struct bl_member blocked_members[] = {
+    BL_MEMBER_TEXT("reason", blocked_reason, .optional = true, .nullable = true),
+    BL_MEMBER_TEXT("needs", blocked_needs, .optional = true, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record blocked_record = BL_RECORD_GROUP("blocked", blocked_members);
+
+/* Each is true, false or a number of them. */
+struct player_tests {
+    const struct bl_json *ran;
+    const struct bl_json *passed;
+};
+
+#define BL_RECORD_STRUCT struct player_tests
+static const struct bl_member tests_members[] = {
+    BL_MEMBER_JSON("ran", ran, .optional = true, .nullable = true),
+    BL_MEMBER_JSON("passed", passed, .optional = true, .nullable = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record tests_record = BL_RECORD("tests", struct player_tests, tests_members);
+
+/* -1: not given. */
+struct player_usage {
+    int64_t input_tokens;
+    int64_t output_tokens;
+    double cost_usd;
+};
+
+#define BL_RECORD_STRUCT struct player_usage
+static const struct bl_member usage_members[] = {
+    BL_MEMBER_INTEGER("input_tokens", input_tokens, .optional = true, .nullable = true, .none = -1,
+                      .most = AMOUNT_MAX),
+    BL_MEMBER_INTEGER("output_tokens", output_tokens, .optional = true, .nullable = true,
+                      .none = -1, .most = AMOUNT_MAX),
+    BL_MEMBER_NUMBER("cost_usd", cost_usd, .optional = true, .nullable = true, .none = -1,
+                     .most = AMOUNT_MAX),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record usage_record = BL_RECORD("usage", struct player_usage, usage_members);
 
 /* A result while it is read: the first problem is told. */
 struct reader {
@@ -101,164 +194,87 @@ struct reader {
     struct bl_text problem;
 };
 
-static bool has_problem(const struct reader *reader)
+static bool is_said(const struct bl_json *value)
 {
-    return reader->problem.size > 0;
+    return value != NULL && !(bl_json_is(value, BL_JSON_BOOLEAN) && !bl_json_boolean(value, true));
 }
 
-static void wrong(struct reader *reader, const char *key, const char *wanted,
-                  const struct bl_json *value)
+/* `name` is of a part; NULL: the whole. */
+static bool player_result_read_part(struct reader *reader, const struct bl_record *record,
+                                    const char *name, const struct bl_json *value, void *into)
 {
-    if (!has_problem(reader))
-        reader->problem = bl_arena_printf(reader->arena, "'%s' must be %s, is %s", key, wanted,
-                                          bl_value_type(value));
-}
-
-/* NULL: it is not there, null, or false. */
-static const struct bl_json *given(const struct bl_json *object, const char *key)
-{
-    const struct bl_json *value = bl_json_get(object, bl_text_from(key));
-    bool is = value != NULL && !bl_json_is(value, BL_JSON_NULL) &&
-              !(bl_json_is(value, BL_JSON_BOOLEAN) && !bl_json_boolean(value, true));
-    return is ? value : NULL;
-}
-
-static const struct bl_json *player_result_read_object(struct reader *reader,
-                                                       const struct bl_json *object,
-                                                       const char *key)
-{
-    const struct bl_json *value = given(object, key);
-    if (value == NULL || bl_json_is(value, BL_JSON_OBJECT))
-        return value;
-    wrong(reader, key, "an object", value);
-    return NULL;
-}
-
-static struct bl_text player_result_read_text(struct reader *reader, const struct bl_json *object,
-                                              const char *key)
-{
-    const struct bl_json *value = given(object, key);
-    if (value != NULL && !bl_json_is(value, BL_JSON_STRING))
-        wrong(reader, key, "text", value);
-    return bl_json_text(value);
-}
-
-static const char *const *player_result_read_list(struct reader *reader,
-                                                  const struct bl_json *object, const char *key)
-{
-    const struct bl_json *list = given(object, key);
-    size_t count = 0, size = bl_json_is(list, BL_JSON_ARRAY) ? bl_json_size(list) : 0;
-    if (list != NULL && !bl_json_is(list, BL_JSON_ARRAY))
-        wrong(reader, key, "a list of texts", list);
-    if (size > LIST_MAX && !has_problem(reader))
+    struct bl_record_fault fault = {0};
+    char text[512];
+    if (bl_record_view(reader->arena, record, value, into, &fault) == 0)
+        return true;
+    bl_record_fault_text(&fault, text, sizeof text);
+    const char *joint = name == NULL ? "" : fault.path[0] != '\0' ? "." : ": ";
+    if (reader->problem.size == 0)
         reader->problem =
-            bl_arena_printf(reader->arena, "'%s' has more than %u entries", key, LIST_MAX);
-    size = has_problem(reader) ? 0 : size;
-    const char **texts = bl_arena_zalloc(reader->arena, (size + 1) * sizeof *texts);
-    if (size == 0)
-        return texts;
-    BL_JSON_EACH (value, list) {
-        struct bl_text text = bl_json_text(value);
-        if (!bl_json_is(value, BL_JSON_STRING) || strlen(text.data) != text.size) {
-            wrong(reader, key, "a list of texts without NUL", value);
-            return texts;
-        }
-        texts[count++] = text.data;
-    }
-    return texts;
+            bl_arena_printf(reader->arena, "%s%s%s", name != NULL ? name : "", joint, text);
+    return false;
 }
 
-/* True or false, or a number of them. */
-static double read_amount(struct reader *reader, const struct bl_json *object, const char *key)
+static double player_result_count(struct reader *reader, const char *name,
+                                  const struct bl_json *value)
 {
-    const struct bl_json *value = given(object, key);
     double number = 0;
-    if (value == NULL)
+    if (!is_said(value))
         return 0;
     if (bl_json_is(value, BL_JSON_BOOLEAN))
         return 1;
-    if (!bl_json_double(value, &number) || number < 0)
-        wrong(reader, key, "true, false or a number", value);
+    if ((!bl_json_double(value, &number) || number < 0) && reader->problem.size == 0)
+        reader->problem =
+            bl_arena_printf(reader->arena, "tests.%s: expected true, false or a number, found %s",
+                            name, bl_value_type(value));
     return number;
 }
 
-/* False: it is missing. */
-static bool read_tokens(struct reader *reader, const struct bl_json *usage, const char *key,
-                        uint64_t *ret_tokens)
+/* Whether they ran and passed; `ran` may be a number where `passed` is only said to be true. */
+static bool player_result_read_tests(struct reader *reader, const struct bl_json *value)
 {
-    const struct bl_json *value = given(usage, key);
-    int64_t number;
-    if (value == NULL)
+    struct player_tests tests;
+    if (!is_said(value) || !player_result_read_part(reader, &tests_record, "tests", value, &tests))
         return false;
-    if (!bl_json_int64(value, &number) || number < 0 || number > TOKENS_MAX) {
-        wrong(reader, key, "a number of tokens", value);
-        return false;
-    }
-    *ret_tokens = (uint64_t)number;
-    return true;
+    double ran = player_result_count(reader, "ran", tests.ran);
+    double passed = player_result_count(reader, "passed", tests.passed);
+    bool all = bl_json_is(tests.passed, BL_JSON_BOOLEAN) || passed >= ran;
+    return ran > 0 && passed > 0 && all;
 }
 
-static void player_result_read_usage(struct reader *reader, const struct bl_json *object,
+static void player_result_read_usage(struct reader *reader, const struct bl_json *value,
                                      struct player_result *result)
 {
-    const struct bl_json *usage = player_result_read_object(reader, object, "usage");
-    const struct bl_json *cost = given(usage, "cost_usd");
+    struct player_usage usage = {-1, -1, -1};
     struct bl_spent *spent = &result->spent;
-    bool input = read_tokens(reader, usage, "input_tokens", &spent->usage.input_tokens);
-    bool output = read_tokens(reader, usage, "output_tokens", &spent->usage.output_tokens);
-    if (cost != NULL && (!bl_json_double(cost, &spent->cost_usd) || !isfinite(spent->cost_usd) ||
-                         spent->cost_usd < 0)) {
-        wrong(reader, "cost_usd", "an amount, not below 0", cost);
-        spent->cost_usd = 0;
-    }
+    if (is_said(value))
+        player_result_read_part(reader, &usage_record, "usage", value, &usage);
+    spent->usage.input_tokens = usage.input_tokens >= 0 ? (uint64_t)usage.input_tokens : 0;
+    spent->usage.output_tokens = usage.output_tokens >= 0 ? (uint64_t)usage.output_tokens : 0;
+    spent->cost_unknown = usage.cost_usd < 0;
+    spent->cost_usd = spent->cost_unknown ? 0 : usage.cost_usd;
     spent->cost_usd_max = spent->cost_usd;
-    spent->cost_unknown = cost == NULL;
-    result->usage_known = input || output || cost != NULL;
-}
-
-static void player_result_read_members(struct reader *reader, const struct bl_json *object,
-                                       struct player_result *result)
-{
-    const struct bl_json *tests = player_result_read_object(reader, object, "tests");
-    const struct bl_json *blocked = player_result_read_object(reader, object, "blocked");
-    result->summary = player_result_read_text(reader, object, "summary");
-    result->done = player_result_read_list(reader, object, "done");
-    result->not_done = player_result_read_list(reader, object, "not_done");
-    result->files = player_result_read_list(reader, object, "files");
-    double ran = read_amount(reader, tests, "ran"), passed = read_amount(reader, tests, "passed");
-    /* `ran` may be a number where `passed` is only said to be true. */
-    bool all = bl_json_is(given(tests, "passed"), BL_JSON_BOOLEAN) || passed >= ran;
-    result->tests_claimed = ran > 0 && passed > 0 && all;
-    result->blocked = blocked != NULL;
-    result->blocked_reason = player_result_read_text(reader, blocked, "reason");
-    result->blocked_needs = player_result_read_text(reader, blocked, "needs");
-    player_result_read_usage(reader, object, result);
+    result->usage_known =
+        usage.input_tokens >= 0 || usage.output_tokens >= 0 || !spent->cost_unknown;
 }
 
 static const char *const no_texts[] = {NULL};
 
-static void player_read_result(struct reader *reader, struct bl_text text,
-                               struct player_result *result)
+static void player_result_read_members(struct reader *reader, const struct bl_json *object,
+                                       struct player_result *result)
 {
-    const struct bl_json_limits limits = {.size_max = VERDICT_SIZE_MAX};
-    const struct bl_json *object;
-    struct bl_json_fault fault;
-    char where[320];
-    if (text.size > VERDICT_SIZE_MAX) {
-        reader->problem =
-            bl_arena_printf(reader->arena, "it is %zu bytes long; at most %zu are taken", text.size,
-                            VERDICT_SIZE_MAX);
-    } else if (bl_json_read(reader->arena, text, &limits, &object, &fault) != 0) {
-        bl_json_fault_text(&fault, where, sizeof where);
-        reader->problem = bl_arena_printf(reader->arena, "it is not one JSON object: %s", where);
-    } else if (!bl_json_is(object, BL_JSON_OBJECT)) {
-        reader->problem = bl_arena_printf(reader->arena, "it is not one JSON object, but %s",
-                                          bl_value_type(object));
-    } else {
-        player_result_read_members(reader, object, result);
-        result->given = true;
-        result->json = bl_json_value_text(reader->arena, object); /* events are lines */
-    }
+    struct player_said said;
+    if (!player_result_read_part(reader, &player_record, NULL, object, &said))
+        return;
+    result->summary = said.summary;
+    result->done = said.done != NULL ? said.done : no_texts;
+    result->not_done = said.not_done != NULL ? said.not_done : no_texts;
+    result->files = said.files != NULL ? said.files : no_texts;
+    result->tests_claimed = player_result_read_tests(reader, said.tests);
+    result->blocked =
+        is_said(said.blocked) &&
+        player_result_read_part(reader, &blocked_record, "blocked", said.blocked, result);
+    player_result_read_usage(reader, said.usage, result);
 }
 
 void player_result_parse(struct bl_arena *arena, struct bl_text text,
@@ -266,15 +282,18 @@ void player_result_parse(struct bl_arena *arena, struct bl_text text,
 {
     const struct player_result none = {.done = no_texts, .not_done = no_texts, .files = no_texts};
     struct reader reader = {.arena = arena};
-    struct bl_text found = result_find(text);
+    const struct bl_json *object;
     *ret_result = none;
     *ret_problem = (struct bl_text){0};
-    found = bl_text_trim(found.size > 0 ? found : text);
-    if (found.size == 0)
+    if (bl_text_trim(text).size == 0)
         return;
-    player_read_result(&reader, found, ret_result);
-    if (!has_problem(&reader))
+    if (result_read(arena, text, false, &object, &reader.problem) == 0)
+        player_result_read_members(&reader, object, ret_result);
+    if (reader.problem.size == 0) {
+        ret_result->given = true;
+        ret_result->json = bl_json_value_text(arena, object); /* events are lines */
         return;
+    }
     *ret_result = none;
     *ret_problem = bl_arena_printf(arena, "The Player's result was not taken: " BL_TEXT_FORMAT,
                                    BL_TEXT_ARG(reader.problem));

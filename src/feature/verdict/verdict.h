@@ -110,6 +110,10 @@ void player_claims_check(struct bl_arena *arena, const struct player_result *res
 /* The last fenced `json` block of what a program printed, else all of it if it is one JSON object;
  * empty: neither. */
 struct bl_text result_find(struct bl_text output);
+/* Reads it as one JSON object, and as such the whole text where nothing was found. BL_EPARSE:
+ * `*ret_reason` says why it is none. */
+int result_read(struct bl_arena *arena, struct bl_text text, bool refuse_duplicates,
+                const struct bl_json **ret_object, struct bl_text *ret_reason);
 
 /* ---- Feedback and stalls --------------------------------------------------------------------- */
 

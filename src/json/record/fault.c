@@ -94,7 +94,8 @@ bool record_fail_value(struct reading *reading, const struct bl_member *member,
         return false;
     bl_buffer_init(&message, 4096);
     bl_buffer_printf(&message, "expected ");
-    if (reading->source != NULL && (member->type == BL_TYPE_OBJECT || member->object))
+    bool written = reading->source != NULL && reading->source->file != NULL;
+    if (written && (member->type == BL_TYPE_OBJECT || member->object))
         bl_buffer_printf(&message, "a mapping");
     else
         record_expected(&message, member);

@@ -160,7 +160,7 @@ static const struct {
 } bad_verdicts[] = {
     {"PROSE", "echo 'It looks good to me, I approve.'", "no verdict"},
     {"OTHER", "BELAY_TASK=SOMEONE; verdict approve verified '[]'", "for task 'SOMEONE'"},
-    {"WORD", "verdict maybe verified '[]'", "feedback or approve"},
+    {"WORD", "verdict maybe verified '[]'", "decision: expected one of feedback, approve"},
     {"TWICE", "verdict 'feedback\",\"decision\":\"approve' verified '[]'", "decision"},
     {"REJECT", "verdict approve rejected '[]'", "rejects a criterion"},
 };

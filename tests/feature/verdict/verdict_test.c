@@ -114,7 +114,7 @@ static void a_fenced_block_in_prose_is_taken(void **state)
     refuses("The Player wrote:\n```json\n" APPROVAL
             "\n```\nI say:\n```json\n{\"task\":\"TASK-A\"}\n"
             "```\n",
-            "'turn' must be 3");
+            "turn: missing");
 }
 
 static void a_task_without_criteria_needs_none(void **state)
@@ -157,18 +157,18 @@ static void F46_an_unknown_key_is_refused(void **state)
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":" VERIFIED
             ",\"confidence\":1}",
-            "the verdict has an unknown key 'confidence'");
+            "unknown member \"confidence\" in verdict; expected one of task, turn, decision");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"verified\",\"Notes\":\"\"},"
             "{\"id\":\"AC-002\",\"result\":\"verified\"}]}",
-            "criteria[0] has an unknown key 'Notes'");
+            "criteria[0]: unknown member \"Notes\" in criterion; did you mean \"notes\"?");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"feedback\",\"criteria\":" VERIFIED
             ",\"issues\":[{\"severity\":\"note\",\"description\":\"a\"},"
             "{\"severity\":\"note\",\"description\":\"b\",\"source\":\"verify\"}]}",
-            "issues[1] has an unknown key 'source'");
+            "issues[1]: unknown member \"source\" in issue");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":" VERIFIED
             ",\"\\u001b[2J\":1}",
-            "unknown key");
+            "unknown member \"\\u001b[2J\"");
 }
 
 static void F46_a_double_key_is_refused(void **state)
@@ -189,27 +189,28 @@ static void F46_another_task_or_turn_is_refused(void **state)
     refuses("{\"task\":\"TASK-B\",\"turn\":3,\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
             "it is for task 'TASK-B', not for TASK-A");
     refuses("{\"turn\":3,\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
-            "'task' must be \"TASK-A\", is missing");
+            "task: missing; expected a string");
     refuses("{\"task\":\"TASK-A\",\"turn\":2,\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
             "it is for turn 2, not for turn 3");
     refuses("{\"task\":\"TASK-A\",\"turn\":\"3\",\"decision\":\"approve\",\"criteria\":" VERIFIED
             "}",
-            "'turn' must be 3, is a string");
+            "turn: expected a whole number of at least 1, found \"3\"");
     refuses("{\"task\":\"TASK-A\",\"turn\":3.5,\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
-            "'turn' must be 3");
+            "turn: expected a whole number");
     refuses("{\"task\":\"TASK-A\",\"decision\":\"approve\",\"criteria\":" VERIFIED "}",
-            "'turn' must be 3, is missing");
+            "turn: missing");
 }
 
 static void F46_an_unknown_decision_is_refused(void **state)
 {
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approved\",\"criteria\":" VERIFIED "}",
-            "'decision' of the verdict must be feedback or approve, is 'approved'");
+            "decision: expected one of feedback, approve, found \"approved\"; did you mean "
+            "\"approve\"?");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":true,\"criteria\":" VERIFIED "}",
-            "'decision' of the verdict must be feedback or approve");
+            "decision: expected one of feedback, approve, found true");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"criteria\":" VERIFIED "}",
-            "the verdict has no 'decision': it must be feedback or approve");
+            "decision: missing; expected one of feedback, approve");
 }
 
 static void F46_each_criterion_comes_once(void **state)
@@ -230,15 +231,15 @@ static void F46_each_criterion_comes_once(void **state)
             "criterion AC-001 comes twice");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"yes\"},{\"id\":\"AC-002\",\"result\":\"verified\"}]}",
-            "'result' of criteria[0] must be rejected or verified, is 'yes'");
+            "criteria[0].result: expected one of rejected, verified, found \"yes\"");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "{\"AC-001\":\"verified\"}}",
-            "'criteria' must be a list");
+            "criteria: expected a list");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":[\"AC-001\"]}",
-            "criteria[0] must be an object");
+            "criteria[0]: expected an object, found \"AC-001\"");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"result\":\"verified\"}]}",
-            "criteria[0] has no 'id'");
+            "criteria[0].id: missing");
 }
 
 static void F46_feedback_needs_an_issue(void **state)
@@ -276,22 +277,23 @@ static void F46_issues_must_say_what_is_wrong(void **state)
 #define WITH_ISSUE(issue)                                                                          \
     "{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"feedback\",\"criteria\":" VERIFIED             \
     ",\"issues\":[" issue "]}"
-    refuses(WITH_ISSUE("{\"severity\":\"note\"}"), "issues[0] has no 'description'");
+    refuses(WITH_ISSUE("{\"severity\":\"note\"}"),
+            "issues[0].description: missing; expected a text that says what is wrong");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"  \"}"),
-            "issues[0] has no 'description'");
+            "issues[0].description: expected a text that says what is wrong");
     refuses(WITH_ISSUE("{\"severity\":\"blocker\",\"description\":\"a\"}"),
-            "'severity' of issues[0] must be critical, major, minor or note, is 'blocker'");
+            "issues[0].severity: expected one of critical, major, minor, note, found \"blocker\"");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"criterion\":\"AC-9\"}"),
             "issues[0]: there is no criterion 'AC-9'");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"line\":-1}"),
-            "'line' of issues[0]");
+            "issues[0].line: expected a whole number");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"line\":\"12\"}"),
-            "'line' of issues[0]");
+            "issues[0].line: expected a whole number");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"file\":\"a\\u0000b\"}"),
-            "'file' of issues[0] holds a NUL");
+            "issues[0].file: expected a string");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":[\"a\"]}"),
-            "'description' of issues[0] must be text, is a list");
-    refuses(WITH_ISSUE("\"it leaks\""), "issues[0] must be an object, is a string");
+            "issues[0].description: expected a text that says what is wrong, found a list");
+    refuses(WITH_ISSUE("\"it leaks\""), "issues[0]: expected an object, found \"it leaks\"");
 #undef WITH_ISSUE
 }
 
@@ -325,9 +327,11 @@ static void a_reason_names_all_faults_and_is_bounded(void **state)
     struct trial trial;
     (void)state;
     refuses("{\"task\":\"TASK-B\",\"turn\":1,\"decision\":\"no\",\"criteria\":[],\"x\":1}",
-            "the verdict has an unknown key 'x'; it is for task 'TASK-B', not for TASK-A; it is "
-            "for turn 1, not for turn 3; 'decision' of the verdict must be feedback or approve, is "
-            "'no'; criterion AC-001 is missing in 'criteria'; criterion AC-002 is missing");
+            "decision: expected one of feedback, approve, found \"no\"; unknown member \"x\" in "
+            "verdict; "
+            "expected one of task, turn, decision, rationale, criteria, issues; it is for task "
+            "'TASK-B', not for TASK-A; it is for turn 1, not for turn 3; criterion AC-001 is "
+            "missing in 'criteria'; criterion AC-002 is missing");
     bl_buffer_init(&text, SIZE_MAX);
     bl_buffer_append(&text, BL_TEXT("{"));
     for (int i = 0; i < 5000; i++)
