@@ -191,6 +191,28 @@ void bl_runtime_hurry(struct bl_runtime *runtime);
 /* All its workspaces are closed. */
 void bl_runtime_end(struct bl_runtime *runtime);
 
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* What a run came to, as `belay run` and the tool of MCP answer. */
+struct bl_run_answer {
+    const char *session_id; /* NULL: it was stopped before it had one */
+    const char *provider;   /* "none": it had no model yet; as the next */
+    const char *model;
+    struct bl_text prompt;
+    uint64_t max_turns;
+    bool timed;
+    uint64_t timeout_ns;
+    struct bl_text *turns; /* the results as JSON */
+    size_t turn_count;
+    struct bl_run_result run; /* its list of turns is not for use */
+};
+
+extern const struct bl_record bl_run_answer_record;
+
+/* Prompt, turns and time are the caller's to fill. `model` may be NULL. The result outlives it. */
+void bl_run_answer_init(struct bl_run_answer *answer, struct bl_arena *arena,
+                        const struct bl_agent_result *result, const struct bl_model *model);
+
 BL_PUBLIC_END
 
 #endif

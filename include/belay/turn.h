@@ -715,8 +715,6 @@ struct bl_run_result {
 void bl_run(struct bl_engine *engine, struct bl_session *session, struct bl_receipt *receipt,
             const struct bl_run_options *options, struct bl_arena *arena,
             struct bl_run_result *ret_result);
-/* The members of the `run` envelope that come from it: turns_completed … receipt. */
-void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result);
 /* 0, 1, 3, 124, 130 or 143; 1 after a stop that is not proved, however the run ended. */
 int bl_run_exit_code(const struct bl_run_result *result);
 

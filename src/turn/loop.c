@@ -215,20 +215,3 @@ int bl_run_exit_code(const struct bl_run_result *result)
     }
     return 1;
 }
-
-void bl_run_result_write(struct bl_json_writer *writer, const struct bl_run_result *result)
-{
-    bl_json_put_uint64(writer, "turns_completed", result->turns_completed);
-    bl_json_write_key(writer, BL_TEXT("turns"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &result->turns)
-        bl_json_write_raw(writer, BL_CONTAINER(link, struct bl_turn_result, link)->json);
-    bl_json_write_end(writer);
-    bl_json_put_string(writer, "final_stop_reason", bl_turn_end_name(result->end));
-    bl_json_put_boolean(writer, "final_cancel_observed", result->cancel_observed);
-    bl_json_write_key(writer, BL_TEXT("usage"));
-    bl_record_write(writer, &bl_usage_record, &result->usage);
-    bl_json_write_key(writer, BL_TEXT("spent"));
-    bl_record_write(writer, &bl_spent_record, &result->spent);
-    bl_json_put_json(writer, "receipt", result->receipt);
-}

@@ -3,6 +3,8 @@
 #include <belay/git.h>
 #include <belay/proc.h>
 
+#include "cli/answers.h"
+
 #define GIT_NS_MAX (2 * BL_NS_PER_S)
 #define REPORT_MAX ((size_t)1024 * 1024 * 1024)
 
@@ -48,13 +50,13 @@ static void look_at_git(struct run_work *work, struct bootstrap *bootstrap)
     struct bl_git git;
 
     bl_git_init(&git);
-    bootstrap->git_known =
+    bool known =
         find_repository(&git, arena, &call) &&
         ask_git(&git, arena, &call,
                 BL_GIT_ARGUMENTS("status", "--porcelain", "--untracked-files=normal"), &output);
-    bootstrap->git_dirty = bootstrap->git_known && output.size > 0;
+    bootstrap->git_dirty = known ? output.size > 0 : -1;
     /* A detached head has no branch. */
-    if (bootstrap->git_known &&
+    if (known &&
         ask_git(&git, arena, &call, BL_GIT_ARGUMENTS("symbolic-ref", "--quiet", "--short", "HEAD"),
                 &output) &&
         bl_utf8_valid(output))
@@ -76,19 +78,21 @@ static void before(struct run_work *work)
 
 static void doctor_bootstrap_report(struct run_work *work)
 {
-    bool failed = work->error.code != 0;
+    struct bootstrap *bootstrap = work->context;
+    bool failed = work->error.code != 0, text = work->call->format == CLI_FORMAT_TEXT;
     BL_AUTO_BUFFER(out, REPORT_MAX);
 
     work->exit_code = run_exit_code(work);
-    if (work->call->format != CLI_FORMAT_TEXT) {
-        run_write_envelope(work, failed ? cli_error_payload : bootstrap_payload,
-                           failed ? (const void *)&work->error : work);
-        return;
+    if (!failed)
+        bootstrap_fill(bootstrap, work);
+    if (failed && !text)
+        run_answer_stream(work, &cli_failure_record, &work->error);
+    else if (!failed && !text)
+        run_answer_stream(work, &bootstrap_answer.record, bootstrap);
+    else if (!failed) {
+        bootstrap_text(&out, bootstrap);
+        cli_stream_say(&work->stream, bl_buffer_text(&out));
     }
-    if (failed)
-        return;
-    bootstrap_text(&out, work);
-    cli_stream_say(&work->stream, bl_buffer_text(&out));
 }
 
 static const struct run_face face = {
@@ -100,7 +104,7 @@ static const struct run_face face = {
 
 static int probe_and_run(struct cli_call *call, const struct run_options *options)
 {
-    struct bootstrap bootstrap = {0};
+    struct bootstrap bootstrap = {.git_dirty = -1};
     struct bl_container_check check;
 
     bl_list_init(&bootstrap.matches);

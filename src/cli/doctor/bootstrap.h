@@ -1,22 +1,46 @@
-/* The parts of `belay bootstrap`: what it collects (bootstrap.c), and the two ways of writing it
- * down (bootstrap_report.c). */
+/* The parts of `belay bootstrap`: collecting it (bootstrap.c), and the two ways of writing it down
+ * (bootstrap_report.c). */
 #ifndef BELAY_CLI_BOOTSTRAP_H
 #define BELAY_CLI_BOOTSTRAP_H
 
 #include "cli/run/run.h"
 
-/* What a session starts with, besides what the run knows. */
-struct bootstrap {
-    const char *git_branch; /* NULL: not known */
-    bool git_known;
-    bool git_dirty;
-    struct bl_list matches; /* struct bl_route_match */
+struct bootstrap_instruction {
+    const char *path;
+    uint64_t bytes;
 };
 
-/* Members of the envelope; `context` is a struct run_work whose context is a struct bootstrap. */
-void bootstrap_payload(struct bl_json_writer *writer, const void *context);
-void bootstrap_text(struct bl_buffer *out, const struct run_work *work);
-/* True when the turn is in the store. */
-bool bootstrap_persisted(const struct run_work *work);
+/* What a session starts with, and its first turn. */
+struct bootstrap {
+    /* Before the turn. */
+    const char *git_branch; /* NULL: not known */
+    int git_dirty;          /* -1: not known */
+    struct bl_list matches; /* struct bl_route_match */
+    /* bootstrap_fill. */
+    const char *session_id; /* NULL: it was stopped before it had one */
+    struct bl_text prompt;
+    const char *directory;
+    struct bootstrap_instruction *instructions;
+    size_t instruction_count;
+    const char *const *tools; /* end in NULL */
+    const char *provider;
+    const char *model;
+    struct bl_turn_limits limits;
+    bool budgeted;
+    double max_budget_usd;
+    bool timed;
+    uint64_t timeout_ns;
+    enum bl_permission_mode mode;
+    const char *container;
+    enum bl_sandbox sandbox;
+    const struct bl_turn_result *first; /* turn; NULL: there was none */
+    enum bl_turn_end end;
+    struct bl_text turn; /* as JSON */
+    bool persisted;      /* the turn is in the store */
+};
+
+/* After the run, unless it could not begin. */
+void bootstrap_fill(struct bootstrap *bootstrap, struct run_work *work);
+void bootstrap_text(struct bl_buffer *out, const struct bootstrap *bootstrap);
 
 #endif

@@ -4,18 +4,7 @@
 
 #include <belay/proc.h>
 
-/* The first turn: there is always one when there is a result. */
-static const struct bl_turn_result *first_turn(const struct run_work *work)
-{
-    const struct bl_list *turns = &work->result.run.turns;
-    return bl_list_empty(turns) ? NULL : BL_CONTAINER(turns->next, struct bl_turn_result, link);
-}
-
-bool bootstrap_persisted(const struct run_work *work)
-{
-    const struct bl_turn_result *turn = first_turn(work);
-    return turn != NULL && (turn->end == BL_TURN_COMPLETED || turn->interrupted);
-}
+#include "cli/answers.h"
 
 /* What holds the processes of tools here; `auto` is told by what it comes to. */
 static const char *container_name(const struct run_work *work)
@@ -31,138 +20,174 @@ static const char *container_name(const struct run_work *work)
     return bl_mechanism_name(check.available ? BL_MECHANISM_CGROUP2 : BL_MECHANISM_SUBREAPER);
 }
 
+static const struct bl_turn_result *bootstrap_first_turn(const struct run_work *work)
+{
+    const struct bl_list *turns = &work->result.run.turns;
+    return bl_list_empty(turns) ? NULL : BL_CONTAINER(turns->next, struct bl_turn_result, link);
+}
+
+static void bootstrap_add_instructions(struct bootstrap *bootstrap, struct run_work *work)
+{
+    const struct bl_list *instructions = work->workspace->instructions;
+    size_t count = 0;
+
+    if (work->workspace->project == NULL)
+        return;
+    BL_LIST_EACH (link, instructions)
+        count++;
+    bootstrap->instructions = bl_arena_alloc(&work->arena, count * sizeof *bootstrap->instructions);
+    BL_LIST_EACH (link, instructions) {
+        const struct bl_instruction *instruction = BL_CONTAINER(link, struct bl_instruction, link);
+        bootstrap->instructions[bootstrap->instruction_count++] =
+            (struct bootstrap_instruction){instruction->path, instruction->text.size};
+    }
+}
+
+void bootstrap_fill(struct bootstrap *bootstrap, struct run_work *work)
+{
+    const struct bl_workspace_options *options = &work->options->workspace;
+    const struct bl_tools tools = run_tools(work);
+    const struct bl_turn_result *turn = bootstrap_first_turn(work);
+    const char **names = bl_arena_zalloc(&work->arena, (tools.offer_count + 1) * sizeof *names);
+
+    for (size_t i = 0; i < tools.offer_count; i++)
+        names[i] = tools.offers[i].name;
+    bootstrap->session_id = work->result.session_id[0] != '\0' ? work->result.session_id : NULL;
+    bootstrap->prompt = work->prompt;
+    bootstrap->directory = options->directory;
+    bootstrap_add_instructions(bootstrap, work);
+    bootstrap->tools = names;
+    bootstrap->provider = work->workspace->model.provider;
+    bootstrap->model = work->workspace->model.name;
+    bootstrap->limits = options->limits;
+    bootstrap->budgeted = options->budgeted;
+    bootstrap->max_budget_usd = options->max_budget_usd;
+    bootstrap->timed = options->timed;
+    bootstrap->timeout_ns = (uint64_t)options->timeout_ns;
+    bootstrap->mode = bl_permissions_mode(work->workspace->permissions);
+    bootstrap->container = container_name(work);
+    bootstrap->sandbox = run_sandbox(work);
+    bootstrap->turn = turn != NULL ? turn->json : (struct bl_text){0};
+    bootstrap->persisted = turn != NULL && (turn->end == BL_TURN_COMPLETED || turn->interrupted);
+    bootstrap->first = turn;
+    bootstrap->end = work->result.run.end;
+}
+
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void write_workspace(struct bl_json_writer *writer, const struct run_work *work)
+static bool bootstrap_is_absolute(struct bl_text path)
 {
-    const struct bootstrap *bootstrap = work->context;
-
-    bl_json_write_key(writer, BL_TEXT("workspace"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "cwd", work->options->workspace.directory);
-    bl_json_put_string(writer, "git_branch", bootstrap->git_branch);
-    bl_json_write_key(writer, BL_TEXT("git_dirty"));
-    if (bootstrap->git_known)
-        bl_json_write_boolean(writer, bootstrap->git_dirty);
-    else
-        bl_json_write_null(writer);
-    bl_json_write_end(writer);
+    return bl_text_starts_with(path, BL_TEXT("/"));
 }
+static const struct bl_form absolute_form = {
+    .expected = "an absolute path", .pattern = "^/", .fits = bootstrap_is_absolute};
+static const char *const container_names[] = {"subreaper", "cgroup2", "pidns"};
+static const struct bl_names containers = BL_NAMES(container_names);
+static const char *const exhausted_names[] = {"stop", "synthesize"};
+static const struct bl_names exhausted = BL_NAMES(exhausted_names);
+static const char *const cancel_names[] = {"discard", "keep"};
+static const struct bl_names cancels = BL_NAMES(cancel_names);
 
-static void write_instruction(struct bl_json_writer *writer,
-                              const struct bl_instruction *instruction)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "path", instruction->path);
-    bl_json_put_uint64(writer, "bytes", instruction->text.size);
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bootstrap_instruction
+static const struct bl_member instruction_members[] = {
+    BL_MEMBER_STRING("path", path, .least = 1),
+    BL_MEMBER_INTEGER("bytes", bytes),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record instruction_record =
+    BL_RECORD("instruction", struct bootstrap_instruction, instruction_members, .closed = true);
+static const struct bl_member instruction_element =
+    BL_ELEMENT(struct bootstrap_instruction, &instruction_record);
 
-static void write_instructions(struct bl_json_writer *writer, const struct run_work *work)
-{
-    bl_json_write_key(writer, BL_TEXT("instructions"));
-    bl_json_write_array(writer);
-    if (work->workspace->project != NULL) {
-        BL_LIST_EACH (link, work->workspace->instructions)
-            write_instruction(writer, BL_CONTAINER(link, struct bl_instruction, link));
-    }
-    bl_json_write_end(writer);
-}
+#define BL_RECORD_STRUCT struct bootstrap
+static const struct bl_member workspace_members[] = {
+    BL_MEMBER_STRING("cwd", directory, .form = &absolute_form),
+    BL_MEMBER_STRING("git_branch", git_branch, .nullable = true,
+                     .about = "null: no repository, no branch, or git took too long."),
+    BL_MEMBER_BOOLEAN("git_dirty", git_dirty, .nullable = true, .none = -1,
+                      .about = "null: no repository, or git took too long."),
+    BL_MEMBER_END,
+};
+static const struct bl_record workspace_record =
+    BL_RECORD_GROUP("workspace", workspace_members, .closed = true);
 
-static void bootstrap_report_write_limit(struct bl_json_writer *writer, const char *key,
-                                         uint64_t limit)
-{
-    bl_json_write_key(writer, bl_text_from(key));
-    if (limit == BL_UNLIMITED)
-        bl_json_write_null(writer);
-    else
-        bl_json_write_uint64(writer, limit);
-}
+static const struct bl_member limit_members[] = {
+    BL_MEMBER_INTEGER("max_session_turns", limits.max_session_turns, .nullable = true, .none = -1,
+                      .about = "Turns that the session may hold; null: no limit."),
+    BL_MEMBER_INTEGER("max_steps", limits.max_steps, .nullable = true, .none = -1,
+                      .about = "Tool calls of one turn; null: no limit."),
+    BL_MEMBER_ENUM("on_exhausted", limits.synthesize, &exhausted),
+    BL_MEMBER_INTEGER("max_budget_tokens", limits.max_budget_tokens, .nullable = true, .none = -1,
+                      .about = "Tokens of the whole session; null: no limit."),
+    BL_MEMBER_NUMBER("max_budget_usd", max_budget_usd, .nullable = true, BL_KNOWN(budgeted),
+                     .about = "Cost of this run; null: no limit."),
+    BL_MEMBER_DURATION("timeout_seconds", timeout_ns, .nullable = true, BL_KNOWN(timed),
+                       .about = "Time that the run was given; null: no deadline."),
+    BL_MEMBER_INTEGER("compact_after_turns", limits.compact_after_turns, .nullable = true,
+                      .none = -1,
+                      .about = "Turns that stay in the model's context; null: all of them."),
+    BL_MEMBER_INTEGER("structured_retry_limit", limits.structured_retry_limit),
+    BL_MEMBER_ENUM("on_cancel", limits.keep, &cancels),
+    BL_MEMBER_ENUM("permission_mode", mode, &bl_permission_mode_names),
+    BL_MEMBER_END,
+};
+static const struct bl_record limits_record =
+    BL_RECORD_GROUP("limits", limit_members, .closed = true);
 
-static void bootstrap_report_write_limits(struct bl_json_writer *writer,
-                                          const struct run_work *work)
-{
-    const struct bl_turn_limits *limits = &work->options->workspace.limits;
+static const struct bl_member containment_members[] = {
+    BL_MEMBER_STRING("container", container, .names = &containers,
+                     .about = "What holds the processes of tools."),
+    BL_MEMBER_ENUM("sandbox", sandbox, &bl_sandbox_names, .about = "The one in force."),
+    BL_MEMBER_END,
+};
+static const struct bl_record containment_record =
+    BL_RECORD_GROUP("containment", containment_members, .closed = true);
 
-    bl_json_write_key(writer, BL_TEXT("limits"));
-    bl_json_write_object(writer);
-    bootstrap_report_write_limit(writer, "max_session_turns", limits->max_session_turns);
-    bootstrap_report_write_limit(writer, "max_steps", limits->max_steps);
-    bl_json_put_string(writer, "on_exhausted", limits->synthesize ? "synthesize" : "stop");
-    bootstrap_report_write_limit(writer, "max_budget_tokens", limits->max_budget_tokens);
-    bl_json_write_key(writer, BL_TEXT("max_budget_usd"));
-    if (work->options->workspace.budgeted)
-        bl_json_write_double(writer, work->options->workspace.max_budget_usd);
-    else
-        bl_json_write_null(writer);
-    run_write_timeout(writer, work->options);
-    bootstrap_report_write_limit(writer, "compact_after_turns", limits->compact_after_turns);
-    bootstrap_report_write_limit(writer, "structured_retry_limit", limits->structured_retry_limit);
-    bl_json_put_string(writer, "on_cancel", limits->keep ? "keep" : "discard");
-    bl_json_put_string(writer, "permission_mode",
-                       bl_permission_mode_name(bl_permissions_mode(work->workspace->permissions)));
-    bl_json_write_end(writer);
-}
-
-static void write_surroundings(struct bl_json_writer *writer, const struct run_work *work)
-{
-    const struct bl_tools offered = run_tools(work), *tools = &offered;
-
-    write_workspace(writer, work);
-    write_instructions(writer, work);
-    bl_json_write_key(writer, BL_TEXT("tools"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < tools->offer_count; i++)
-        bl_json_write_string(writer, tools->offers[i].name);
-    bl_json_write_end(writer);
-    run_write_model(writer, work);
-    bootstrap_report_write_limits(writer, work);
-    bl_json_write_key(writer, BL_TEXT("containment"));
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "container", container_name(work));
-    bl_json_put_string(writer, "sandbox", bl_sandbox_name(run_sandbox(work)));
-    bl_json_write_end(writer);
-}
-
-void bootstrap_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct run_work *work = context;
-    const struct bootstrap *bootstrap = work->context;
-    const struct bl_turn_result *turn = first_turn(work);
-
-    run_write_session(writer, work);
-    bl_json_put_text(writer, "prompt", work->prompt);
-    write_surroundings(writer, work);
-    bl_json_write_key(writer, BL_TEXT("routed_matches"));
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, &bootstrap->matches)
-        bl_record_write(writer, &run_match_record, BL_CONTAINER(link, struct bl_route_match, link));
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("turn"));
-    bl_json_write_raw(writer, turn != NULL ? turn->json : BL_TEXT("null"));
-    bl_json_put_boolean(writer, "persisted", bootstrap_persisted(work));
-}
+static const struct bl_member bootstrap_members[] = {
+    BL_MEMBER_STRING("session_id", session_id, .nullable = true, .form = &bl_session_id_form,
+                     .about = "null: it was stopped before it had one."),
+    BL_MEMBER_TEXT("prompt", prompt),
+    BL_MEMBER_GROUP("workspace", &workspace_record),
+    BL_MEMBER_ARRAY("instructions", instructions, instruction_count, &instruction_element,
+                    .about = "Files of instructions, nearest last."),
+    BL_MEMBER_STRINGS("tools", tools, .about = "Names of the tools that the model is offered."),
+    BL_MEMBER_STRING("provider", provider, .least = 1),
+    BL_MEMBER_STRING("model", model, .least = 1),
+    BL_MEMBER_GROUP("limits", &limits_record),
+    BL_MEMBER_GROUP("containment", &containment_record),
+    BL_MEMBER_LIST("routed_matches", matches, &run_match_record, struct bl_route_match, link,
+                   .about = "Best first."),
+    BL_MEMBER_RAW("turn", turn, .record = &bl_turn_result_record),
+    BL_MEMBER_BOOLEAN("persisted", persisted, .about = "True when the turn is in the store."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer bootstrap_answer = {
+    BL_RECORD("bootstrap", struct bootstrap, bootstrap_members,
+              .about = "Everything a session starts with, and its first turn. When it could not "
+                       "begin it holds an error instead."),
+    .of = "bootstrap", .exits = &run_exits};
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 static void append_git(struct bl_buffer *out, const struct bootstrap *bootstrap)
 {
-    if (bootstrap->git_known)
+    if (bootstrap->git_dirty >= 0)
         bl_buffer_printf(out, "Git           %s, %s\n",
                          bootstrap->git_branch != NULL ? bootstrap->git_branch : "no branch",
-                         bootstrap->git_dirty ? "with changes" : "clean");
+                         bootstrap->git_dirty > 0 ? "with changes" : "clean");
 }
 
-static void append_limits(struct bl_buffer *out, const struct run_work *work)
+static void append_limits(struct bl_buffer *out, const struct bootstrap *bootstrap)
 {
-    const struct run_options *options = work->options;
     const struct {
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"turns of the session", options->workspace.limits.max_session_turns},
-        {"steps", options->workspace.limits.max_steps},
-        {"tokens", options->workspace.limits.max_budget_tokens},
+        {"turns of the session", bootstrap->limits.max_session_turns},
+        {"steps", bootstrap->limits.max_steps},
+        {"tokens", bootstrap->limits.max_budget_tokens},
     };
     const char *separator = "Limits        ";
     char duration[32];
@@ -173,53 +198,50 @@ static void append_limits(struct bl_buffer *out, const struct run_work *work)
         bl_buffer_printf(out, "%s%" PRIu64 " %s", separator, rows[i].value, rows[i].name);
         separator = ", ";
     }
-    if (options->workspace.budgeted) {
-        bl_buffer_printf(out, "%s%.2f USD", separator, options->workspace.max_budget_usd);
+    if (bootstrap->budgeted) {
+        bl_buffer_printf(out, "%s%.2f USD", separator, bootstrap->max_budget_usd);
         separator = ", ";
     }
-    if (options->workspace.timed) {
-        bl_duration_format(options->workspace.timeout_ns, duration);
+    if (bootstrap->timed) {
+        bl_duration_format((int64_t)bootstrap->timeout_ns, duration);
         bl_buffer_printf(out, "%s%s", separator, duration);
         separator = ", ";
     }
     bl_buffer_append(out, separator[0] == 'L' ? BL_TEXT("Limits        none\n") : BL_TEXT("\n"));
 }
 
-void bootstrap_text(struct bl_buffer *out, const struct run_work *work)
+static void append_matches(struct bl_buffer *out, const struct bl_list *matches)
 {
-    const struct bootstrap *bootstrap = work->context;
-    const struct bl_tools offered = run_tools(work), *tools = &offered;
-    const struct bl_turn_result *turn = first_turn(work);
-    const char *id = work->result.session_id;
-
-    bl_buffer_printf(out, "Session       %s\nWorkspace     %s\n", id[0] != '\0' ? id : "none",
-                     work->options->workspace.directory);
-    append_git(out, bootstrap);
-    if (work->workspace->project != NULL) {
-        BL_LIST_EACH (link, work->workspace->instructions) {
-            const struct bl_instruction *instruction =
-                BL_CONTAINER(link, struct bl_instruction, link);
-            bl_buffer_printf(out, "Instructions  %s (%zu bytes)\n", instruction->path,
-                             instruction->text.size);
-        }
-    }
-    bl_buffer_append(out, BL_TEXT("Tools         "));
-    for (size_t i = 0; i < tools->offer_count; i++)
-        bl_buffer_printf(out, "%s%s", i > 0 ? ", " : "", tools->offers[i].name);
-    bl_buffer_printf(out, "\nModel         %s: %s\n", work->workspace->model.provider,
-                     work->workspace->model.name);
-    append_limits(out, work);
-    bl_buffer_printf(out, "Containment   %s, sandbox %s\nMatches       ", container_name(work),
-                     bl_sandbox_name(run_sandbox(work)));
-    BL_LIST_EACH (link, &bootstrap->matches) {
+    BL_LIST_EACH (link, matches) {
         const struct bl_route_match *match = BL_CONTAINER(link, struct bl_route_match, link);
-        bl_buffer_printf(out, "%s%s %s (%u)", link != bootstrap->matches.next ? ", " : "",
-                         match->kind, match->name, match->score);
+        bl_buffer_printf(out, "%s%s %s (%u)", link != matches->next ? ", " : "", match->kind,
+                         match->name, match->score);
     }
-    if (bl_list_empty(&bootstrap->matches))
+    if (bl_list_empty(matches))
         bl_buffer_append(out, BL_TEXT("none"));
-    bl_buffer_printf(out, "\nTurn          %s, %s\n\n", bl_turn_end_name(work->result.run.end),
-                     bootstrap_persisted(work) ? "kept" : "not kept");
+}
+
+void bootstrap_text(struct bl_buffer *out, const struct bootstrap *bootstrap)
+{
+    const struct bl_turn_result *turn = bootstrap->first;
+
+    bl_buffer_printf(out, "Session       %s\nWorkspace     %s\n",
+                     bootstrap->session_id != NULL ? bootstrap->session_id : "none",
+                     bootstrap->directory);
+    append_git(out, bootstrap);
+    for (size_t i = 0; i < bootstrap->instruction_count; i++)
+        bl_buffer_printf(out, "Instructions  %s (%" PRIu64 " bytes)\n",
+                         bootstrap->instructions[i].path, bootstrap->instructions[i].bytes);
+    bl_buffer_append(out, BL_TEXT("Tools         "));
+    for (const char *const *tool = bootstrap->tools; *tool != NULL; tool++)
+        bl_buffer_printf(out, "%s%s", tool != bootstrap->tools ? ", " : "", *tool);
+    bl_buffer_printf(out, "\nModel         %s: %s\n", bootstrap->provider, bootstrap->model);
+    append_limits(out, bootstrap);
+    bl_buffer_printf(out, "Containment   %s, sandbox %s\nMatches       ", bootstrap->container,
+                     bl_sandbox_name(bootstrap->sandbox));
+    append_matches(out, &bootstrap->matches);
+    bl_buffer_printf(out, "\nTurn          %s, %s\n\n", bl_turn_end_name(bootstrap->end),
+                     bootstrap->persisted ? "kept" : "not kept");
     if (turn != NULL && turn->end == BL_TURN_COMPLETED) {
         bl_buffer_append(out, turn->output);
         if (!bl_text_ends_with(turn->output, BL_TEXT("\n")))

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "cli/answers.h"
 #include "run.h"
 
 /* A prompt of 64 MiB stands in an envelope twice, and each byte may take six. */
@@ -74,21 +75,36 @@ static const struct bl_listener *listener(struct run_work *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static void output_run_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct run_work *work = context;
+static const int64_t exits[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
+                                CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
+const struct bl_numbers run_exits = BL_NUMBERS(exits);
 
-    run_write_session(writer, work);
-    run_write_model(writer, work);
-    bl_json_put_text(writer, "prompt", work->prompt);
-    bl_json_put_uint64(writer, "max_turns", work->options->workspace.max_turns);
-    run_write_timeout(writer, work->options);
-    bl_run_result_write(writer, &work->result.run);
+static const struct bl_member run_members[] = {
+    BL_MEMBER_INCLUDE(&bl_run_answer_record),
+    BL_MEMBER_END,
+};
+const struct cli_answer run_answer = {
+    BL_RECORD("run", struct bl_run_answer, run_members,
+              .about = "One line on standard output; in stream-json the last one. When the run "
+                       "could not begin it holds an error instead."),
+    .of = "run", .exits = &run_exits, .format = CLI_ANSWER_ANY};
+
+void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from)
+{
+    cli_answer_stream(&work->stream, work->call, &work->exit_code, record, from);
 }
 
-void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context)
+static void run_output_write_result(struct run_work *work)
 {
-    cli_envelope_stream(&work->stream, work->call, &work->exit_code, payload, context);
+    const struct bl_workspace_options *options = &work->options->workspace;
+    struct bl_run_answer answer;
+
+    bl_run_answer_init(&answer, &work->arena, &work->result, &work->workspace->model);
+    answer.prompt = work->prompt;
+    answer.max_turns = options->max_turns;
+    answer.timed = options->timed;
+    answer.timeout_ns = (uint64_t)options->timeout_ns;
+    run_answer_stream(work, &run_answer.record, &answer);
 }
 
 static void write_answers(struct run_work *work)
@@ -116,9 +132,9 @@ static void run_output_report(struct run_work *work)
 
     work->exit_code = run_exit_code(work);
     if (work->call->format != CLI_FORMAT_TEXT && failed)
-        run_write_envelope(work, cli_error_payload, &work->error);
+        run_answer_stream(work, &cli_failure_record, &work->error);
     else if (work->call->format != CLI_FORMAT_TEXT)
-        run_write_envelope(work, output_run_payload, work);
+        run_output_write_result(work);
     else if (!failed && answers_at_end(work))
         write_answers(work);
 }

@@ -136,10 +136,6 @@ void run_release(struct run_work *work);
 /* Does all of it on a loop of its own, and returns the exit code of the process. */
 int run_work_do(struct cli_call *call, const struct run_options *options,
                 const struct run_face *face, void *context);
-/* Members of an envelope: the session's id (null: none was opened), provider, model. */
-void run_write_session(struct bl_json_writer *writer, const struct run_work *work);
-void run_write_model(struct bl_json_writer *writer, const struct run_work *work);
-void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options);
 extern const struct bl_record run_match_record; /* struct bl_route_match */
 
 /* ---- What is said ---------------------------------------------------------------------------- */
@@ -147,7 +143,8 @@ extern const struct bl_record run_match_record; /* struct bl_route_match */
 extern const struct run_face run_face;
 
 /* The envelope as the last line on the stream. */
-void run_write_envelope(struct run_work *work, cli_payload *payload, const void *context);
+void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from);
+extern const struct bl_numbers run_exits; /* exit codes of a run that began */
 /* Of the process, by what came of the run. */
 int run_exit_code(const struct run_work *work);
 /* For people, on standard error: why it did not complete, the receipt, who died before. */

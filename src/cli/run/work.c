@@ -411,27 +411,3 @@ int run_work_do(struct cli_call *call, const struct run_options *options,
     run_release(&work);
     return work.exit_code;
 }
-
-/* ---- Members of envelopes -------------------------------------------------------------------- */
-
-void run_write_session(struct bl_json_writer *writer, const struct run_work *work)
-{
-    const char *id = work->result.session_id;
-
-    bl_json_put_string(writer, "session_id", id[0] != '\0' ? id : NULL);
-}
-
-void run_write_model(struct bl_json_writer *writer, const struct run_work *work)
-{
-    bl_json_put_string(writer, "provider", work->workspace->model.provider);
-    bl_json_put_string(writer, "model", work->workspace->model.name);
-}
-
-void run_write_timeout(struct bl_json_writer *writer, const struct run_options *options)
-{
-    bl_json_write_key(writer, BL_TEXT("timeout_seconds"));
-    if (options->workspace.timed)
-        bl_json_write_double(writer, (double)options->workspace.timeout_ns / (double)BL_NS_PER_S);
-    else
-        bl_json_write_null(writer);
-}

@@ -179,29 +179,22 @@ static void mcp_run_stopped(struct mcp_run *run)
 
 /* ---- What came of it ------------------------------------------------------------------------- */
 
-/* The payload of the `run` envelope. */
+/* The answer of `belay run`, without the envelope around it. */
 static struct bl_text payload_of(struct mcp_run *run)
 {
-    const char *session = run->result.session_id;
     const struct bl_model *model = run->workspace != NULL ? &run->workspace->model : NULL;
+    struct bl_run_answer answer;
     struct bl_json_writer writer;
     struct bl_buffer out;
 
+    bl_run_answer_init(&answer, &run->work.arena, &run->result, model);
+    answer.prompt = run->prompt;
+    answer.max_turns = run->max_turns;
+    answer.timed = run->timed;
+    answer.timeout_ns = (uint64_t)run->timeout_ns;
     bl_buffer_init(&out, MCP_ANSWER_MAX);
     bl_json_writer_init(&writer, &out);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "session_id", session[0] != '\0' ? session : NULL);
-    bl_json_put_string(&writer, "provider", model != NULL ? model->provider : "none");
-    bl_json_put_string(&writer, "model", model != NULL ? model->name : "none");
-    bl_json_put_text(&writer, "prompt", run->prompt);
-    bl_json_put_uint64(&writer, "max_turns", run->max_turns);
-    bl_json_write_key(&writer, BL_TEXT("timeout_seconds"));
-    if (run->timed)
-        bl_json_write_double(&writer, (double)run->timeout_ns / (double)BL_NS_PER_S);
-    else
-        bl_json_write_null(&writer);
-    bl_run_result_write(&writer, &run->result.run);
-    bl_json_write_end(&writer);
+    bl_record_write(&writer, &bl_run_answer_record, &answer);
     return mcp_take(&run->work.arena, &out);
 }
 
