@@ -214,7 +214,10 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
         record_describe_type(writer, "string", member->nullable);
         bl_json_put_string(writer, "pattern", TIME_PATTERN);
         break;
-    case BL_TYPE_DURATION: record_describe_type(writer, "number", member->nullable); break;
+    case BL_TYPE_DURATION:
+        record_describe_type(writer, "number", member->nullable);
+        bl_json_put_uint64(writer, "minimum", 0);
+        break;
     case BL_TYPE_OBJECT:
     case BL_TYPE_POINTER: record_describe_object(writer, member); break;
     case BL_TYPE_STRINGS:

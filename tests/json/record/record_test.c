@@ -808,6 +808,33 @@ static void the_schema_of_kinds_takes_each_and_no_mixture(void **state BL_UNUSED
     bl_arena_done(&arena);
 }
 
+static void the_schema_refuses_a_negative_duration(void **state BL_UNUSED)
+{
+#define BL_RECORD_STRUCT struct nap
+    struct nap {
+        uint64_t length_ns;
+    };
+    static const struct bl_member members[] = {
+        BL_MEMBER_DURATION("length_s", length_ns),
+        BL_MEMBER_END,
+    };
+#undef BL_RECORD_STRUCT
+    static const struct bl_record record = BL_RECORD("nap", struct nap, members);
+    static const char *const documents[] = {"{\"length_s\":-1}", "{\"length_s\":0}",
+                                            "{\"length_s\":1.5}"};
+    struct bl_arena arena = {0};
+    struct bl_json_schema *schema = schema_of(&arena, &record);
+
+    for (size_t i = 0; i < BL_COUNT(documents); i++) {
+        struct bl_list problems;
+        const struct bl_json *value = parse(&arena, documents[i]);
+        assert_int_equal(bl_record_check(&record, value, NULL) == 0, i > 0);
+        assert_int_equal(bl_json_schema_check(schema, value, &arena, &problems) == 0, i > 0);
+    }
+    bl_json_schema_free(schema);
+    bl_arena_done(&arena);
+}
+
 SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(values_are_where_the_struct_has_them),
       cmocka_unit_test(what_is_absent_has_the_absent_value),
@@ -828,4 +855,5 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_flag_may_say_that_there_is_no_value),
       cmocka_unit_test(equal_means_written_alike),
       cmocka_unit_test(the_schema_and_the_reader_agree),
+      cmocka_unit_test(the_schema_refuses_a_negative_duration),
       cmocka_unit_test(the_schema_of_kinds_takes_each_and_no_mixture));
