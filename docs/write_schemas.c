@@ -56,6 +56,7 @@ static const struct cli_answer *const answers[] = {
     &feature_logs_answer,
     &feature_pause_answer,
     &feature_report_answer,
+    &feature_validate_answer,
     &hold_answer,
     &ps_answer,
     &route_answer,

@@ -183,9 +183,13 @@ int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
 void bl_plan_free(struct bl_plan *plan); /* NULL is fine */
 /* "FILE:LINE: CODE message", control characters escaped. */
 int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer *out);
-/* What `validate` says: waves, seats, every deadline; and the same as members of an open object. */
+/* What `validate` says: waves, seats, every deadline; and the same as JSON, in the arena. */
 int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out);
-void bl_plan_write(const struct bl_plan *plan, struct bl_json_writer *writer);
+struct bl_text bl_plan_json(struct bl_arena *arena, const struct bl_plan *plan);
+/* What bl_plan_json writes; the struct is the room's. */
+extern const struct bl_record bl_plan_record;
+/* A struct bl_plan_problem. */
+extern const struct bl_record bl_plan_problem_record;
 /* "2400 s", "2400 s + 120 s coach grace". */
 void bl_plan_deadline_text(const struct bl_plan_task *task, char out[96]);
 /* The top of the work tree above `directory`, links resolved, in the arena; BL_ENOENT: none. */

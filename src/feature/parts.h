@@ -2,7 +2,7 @@
  *
  * Records of the store, by name (TASK, N as they are):
  *   feature            one row: the feature (feature_row_record)
- *   plan               bl_plan_write's object
+ *   plan               as bl_plan_json writes it
  *   task/TASK          one row a task (task_row_record)
  *   wave/N             one row a wave (wave_row_record)
  *   turn/TASK/A/N      a turn N of attempt A (task_turn_record)

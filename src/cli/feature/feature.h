@@ -126,9 +126,16 @@ int feature_prepare(const struct feature_options *options, const char *name,
 void feature_preparation_free(void *preparation); /* NULL is fine */
 /* "FILE:LINE: CODE message" for each problem, and a line that sums up. */
 void feature_problems_text(const struct feature_preparation *preparation, struct bl_buffer *out);
-/* Members plan_errors and warnings; NULL: there is nothing to say. */
-void feature_problems_write(const struct feature_preparation *preparation,
-                            struct bl_json_writer *writer);
+/* The same for JSON: errors and warnings of a plan. */
+struct feature_problems {
+    struct bl_list errors;
+    struct bl_list warnings;
+};
+#define FEATURE_MEMBER_PROBLEMS(key, field, ...)                                                   \
+    BL_MEMBER_LIST(key, field, &bl_plan_problem_record, struct bl_plan_problem, link, __VA_ARGS__)
+/* Moves them; they stay in the preparation's memory. NULL: there are none. */
+void feature_problems_take(struct feature_preparation *preparation,
+                           struct feature_problems *ret_problems);
 
 /* ---- The runner's methods (feature_methods.c) ------------------------------------------------ */
 

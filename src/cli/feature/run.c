@@ -301,15 +301,37 @@ static void feature_run_perform(struct feature_runner *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
+/* In place of an answer: why it did not begin. */
+struct run_failure {
+    const struct bl_error *error;
+    struct feature_problems problems;
+    bool known; /* false: the command line is wrong */
+};
+
+#define BL_RECORD_STRUCT struct run_failure
+static const struct bl_member failure_members[] = {
+    BL_MEMBER_POINTER("error", error, &bl_error_record),
+    FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(known),
+                            .about = "Of run, resume and retry; empty: the plan is valid."),
+    FEATURE_MEMBER_PROBLEMS("warnings", problems.warnings, .optional = true, BL_KNOWN(known)),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record failure_record =
+    BL_RECORD("failure", struct run_failure, failure_members);
+
+static void feature_run_answer_failure(struct feature_runner *work)
+{
+    struct run_failure failure = {.error = &work->error, .known = true};
+
+    feature_problems_take(work->preparation, &failure.problems);
+    cli_answer_stream(&work->stream, work->call, &work->exit_code, &failure_record, &failure);
+}
+
 static void feature_run_payload(struct bl_json_writer *writer, const void *context)
 {
     const struct feature_runner *work = context;
 
-    if (work->view == NULL) {
-        cli_error_payload(writer, &work->error);
-        feature_problems_write(work->preparation, writer);
-        return;
-    }
     bl_feature_view_write(work->view, writer);
     bl_json_write_key(writer, BL_TEXT("plan_errors"));
     bl_json_write_array(writer);
@@ -352,6 +374,8 @@ static void feature_run_answer(struct feature_runner *work)
 {
     if (is_text(work))
         feature_run_write_text(work);
+    else if (work->view == NULL)
+        feature_run_answer_failure(work);
     else
         cli_envelope_stream(&work->stream, work->call, &work->exit_code, feature_run_payload, work);
     if (!cli_stream_flush(&work->stream))

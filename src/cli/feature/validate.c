@@ -1,5 +1,7 @@
 #include "feature.h"
 
+#include "cli/answers.h"
+
 #define TEXT_MAX ((size_t)16 * 1024 * 1024)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -92,35 +94,18 @@ void feature_problems_text(const struct feature_preparation *preparation, struct
                      count == 1 ? "" : "s");
 }
 
-static void write_problems(struct bl_json_writer *writer, const char *key,
-                           const struct bl_list *problems)
+void feature_problems_take(struct feature_preparation *preparation,
+                           struct feature_problems *ret_problems)
 {
-    bl_json_write_key(writer, bl_text_from(key));
-    bl_json_write_array(writer);
-    for (const struct bl_list *link = problems != NULL ? problems->next : NULL; link != problems;
-         link = link->next) {
-        const struct bl_plan_problem *problem = problem_of(link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "file", problem->file);
-        bl_json_write_key(writer, BL_TEXT("line"));
-        if (problem->line > 0)
-            bl_json_write_uint64(writer, problem->line);
-        else
-            bl_json_write_null(writer);
-        bl_json_put_string(writer, "code", problem->code);
-        bl_json_put_string(writer, "message", problem->message);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+    struct bl_plan *plan = preparation != NULL ? preparation->plan : NULL;
+    struct bl_list *link;
 
-void feature_problems_write(const struct feature_preparation *preparation,
-                            struct bl_json_writer *writer)
-{
-    bool valid = preparation != NULL && preparation->plan != NULL;
-
-    write_problems(writer, "plan_errors", preparation != NULL ? &preparation->problems : NULL);
-    write_problems(writer, "warnings", valid ? &preparation->plan->warnings : NULL);
+    bl_list_init(&ret_problems->errors);
+    bl_list_init(&ret_problems->warnings);
+    while (preparation != NULL && (link = bl_list_pop_front(&preparation->problems)) != NULL)
+        bl_list_push_back(&ret_problems->errors, link);
+    while (plan != NULL && (link = bl_list_pop_front(&plan->warnings)) != NULL)
+        bl_list_push_back(&ret_problems->warnings, link);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -138,23 +123,39 @@ static int validate_main(void *argument)
                            &validation->preparation);
 }
 
-static void validate_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct feature_preparation *preparation = context;
+struct validate_view {
+    struct bl_text plan; /* JSON */
+    struct feature_problems problems;
+    const struct bl_error *error; /* NULL: none */
+};
 
-    bl_json_write_key(writer, BL_TEXT("plan"));
-    if (preparation->plan != NULL) {
-        bl_json_write_object(writer);
-        bl_plan_write(preparation->plan, writer);
-        bl_json_write_end(writer);
-    } else {
-        bl_json_write_null(writer);
-    }
-    feature_problems_write(preparation, writer);
-    if (preparation->code != 0) {
-        bl_json_write_key(writer, BL_TEXT("error"));
-        bl_record_write(writer, &bl_error_record, &preparation->error);
-    }
+#define BL_RECORD_STRUCT struct validate_view
+static const struct bl_member validate_members[] = {
+    BL_MEMBER_RAW("plan", plan, .nullable = true, .record = &bl_plan_record,
+                  .about = "null: it has errors."),
+    FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors),
+    FEATURE_MEMBER_PROBLEMS("warnings", problems.warnings),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
+                      .about = "Why the plan cannot be used."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const int64_t validate_exits[] = {CLI_EXIT_OK, CLI_EXIT_FAILED, CLI_EXIT_USAGE};
+static const struct bl_numbers validate_numbers = BL_NUMBERS(validate_exits);
+const struct cli_answer feature_validate_answer = {
+    BL_RECORD("feature-validate", struct validate_view, validate_members), .of = "feature validate",
+    .exits = &validate_numbers};
+
+static int validate_print_json(const struct cli_call *call, struct feature_preparation *preparation,
+                               int exit_code)
+{
+    struct validate_view view = {.error = preparation->code != 0 ? &preparation->error : NULL};
+
+    if (preparation->plan != NULL)
+        view.plan = bl_plan_json(&preparation->arena, preparation->plan);
+    feature_problems_take(preparation, &view.problems);
+    return cli_answer_print(call, exit_code, &feature_validate_answer.record, &view);
 }
 
 static int print_plan(struct cli_call *call, const struct feature_preparation *preparation)
@@ -172,7 +173,7 @@ static int print_plan(struct cli_call *call, const struct feature_preparation *p
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
-static int validate_answer(struct cli_call *call, const struct feature_preparation *preparation)
+static int validate_answer(struct cli_call *call, struct feature_preparation *preparation)
 {
     bool invalid = preparation->plan == NULL && !bl_list_empty(&preparation->problems);
     int exit_code = invalid ? CLI_EXIT_USAGE : CLI_EXIT_OK;
@@ -181,7 +182,7 @@ static int validate_answer(struct cli_call *call, const struct feature_preparati
     if (preparation->code != 0 && !invalid)
         exit_code = cli_error_exit_code(&preparation->error);
     if (call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(call, exit_code, validate_payload, preparation);
+        return validate_print_json(call, preparation, exit_code);
     if (preparation->plan != NULL)
         return print_plan(call, preparation);
     if (!invalid)

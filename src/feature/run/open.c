@@ -9,6 +9,7 @@
 
 #define TAKE_OVER_NS   (10 * BL_NS_PER_S)
 #define TAKE_OVER_STEP (10 * BL_NS_PER_MS)
+#define PLAN_JSON_MAX  ((size_t)64 << 20)
 
 /* ---- Going on with what is on record --------------------------------------------------------- */
 
@@ -397,14 +398,10 @@ static int run_open_load(struct bl_feature *feature, struct bl_arena *arena, str
 
 static void put_plan(struct bl_feature *feature)
 {
-    BL_AUTO_BUFFER(json, (size_t)64 << 20);
-    struct bl_json_writer writer;
-    bl_json_writer_init(&writer, &json);
-    bl_json_write_object(&writer);
-    bl_plan_write(feature->plan, &writer);
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        ledger_put(feature, "plan", bl_buffer_text(&json));
+    BL_AUTO_ARENA(arena);
+    struct bl_text json = bl_plan_json(&arena, feature->plan);
+    if (json.size <= PLAN_JSON_MAX)
+        ledger_put(feature, "plan", json);
 }
 
 /* What was spent before counts. */
