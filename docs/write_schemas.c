@@ -33,8 +33,6 @@ static const struct {
     {&bl_spent_record, NULL},
     {&bl_turn_result_record, "turn-result"},
     {&bl_event_record, "event"},
-    {&bl_task_view_record, NULL},
-    {&bl_feature_view_record, NULL},
     {&bl_checkpoint_record, "feature-checkpoint"},
     {&bl_feature_event_record, "feature-event"},
     {&cell_listening_record, "cell-serve"},
@@ -49,6 +47,7 @@ static const struct cli_answer *const answers[] = {
     &cancel_answer,
     &doctor_answer,
     &doctor_provider_answer,
+    &feature_answer,
     &feature_cancel_answer,
     &feature_clean_answer,
     &feature_extend_answer,
@@ -56,6 +55,7 @@ static const struct cli_answer *const answers[] = {
     &feature_logs_answer,
     &feature_pause_answer,
     &feature_report_answer,
+    &feature_status_all_answer,
     &feature_validate_answer,
     &hold_answer,
     &ps_answer,
@@ -408,7 +408,9 @@ static void schemas_form(struct form *form, struct bl_member *member,
     schemas_head(&form->head, answer, streamed, exits != NULL ? exits : &usual[failed]);
     form->members[0] = (struct bl_member)BL_MEMBER_INCLUDE(&form->head.record);
     form->members[1] =
-        (struct bl_member)BL_MEMBER_INCLUDE(failed ? &cli_failure_record : &answer->record);
+        (struct bl_member)BL_MEMBER_INCLUDE(!failed                   ? &answer->record
+                                            : answer->failure != NULL ? answer->failure
+                                                                      : &cli_failure_record);
     form->record = (struct bl_record){
         .name = names[streamed][failed], .members = form->members, .closed = true};
     *member = (struct bl_member)BL_MEMBER_GROUP(form->record.name, &form->record);

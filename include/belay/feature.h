@@ -347,11 +347,13 @@ struct bl_task_view {
     double deadline_left_s; /* -1: it does not run */
 };
 
+/* A row as it is shown: a struct bl_task_row without its memory. */
+extern const struct bl_record bl_task_row_record;
 /* What the envelope says of a task: a struct bl_task_view. */
 extern const struct bl_record bl_task_view_record;
 /* What a stop leaves for the next attempt; the struct is the runner's. */
 extern const struct bl_record bl_checkpoint_record;
-/* What bl_feature_view_write writes; the struct is the room's. */
+/* What the envelope says of a feature: a struct bl_feature_envelope. */
 extern const struct bl_record bl_feature_view_record;
 /* What a listener is told, a line each; the struct is the runner's. */
 extern const struct bl_record bl_feature_event_record;
@@ -412,6 +414,15 @@ struct bl_feature_view {
     size_t warning_count;
 };
 
+/* A view with what is summed up from it. */
+struct bl_feature_envelope {
+    struct bl_feature_view view;
+    struct bl_usage usage; /* of the tasks that are approved */
+    bool usage_known;
+    struct bl_text *receipts; /* JSON */
+    size_t receipt_count;
+};
+
 /* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,
  * with a checkpoint. BL_ENOENT, kind feature, with a suggestion: the store does not know it. */
 int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
@@ -419,8 +430,9 @@ int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *
 /* Makes a view from rows (struct bl_row). */
 int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
                          struct bl_feature_view **ret_view, struct bl_error *error);
-/* The members of the envelope, but for plan_errors. */
-void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_writer *writer);
+/* With what is summed up from it, in the arena and in the view's. */
+struct bl_feature_envelope bl_feature_envelope(struct bl_arena *arena,
+                                               const struct bl_feature_view *view);
 /* The task of that id; NULL: none. */
 struct bl_task_view *bl_feature_view_task(const struct bl_feature_view *view, struct bl_text id);
 /* "approved, not verified", "timed out: …": what people are told of a task. In the arena. */

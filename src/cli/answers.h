@@ -8,9 +8,9 @@
 extern const struct cli_answer bootstrap_answer, cancel_answer, doctor_answer,
     doctor_provider_answer, hold_answer, ps_answer, route_answer, run_answer, tool_answer,
     tools_answer, watch_answer;
-extern const struct cli_answer feature_cancel_answer, feature_clean_answer, feature_extend_answer,
-    feature_list_answer, feature_logs_answer, feature_pause_answer, feature_report_answer,
-    feature_validate_answer;
+extern const struct cli_answer feature_answer, feature_cancel_answer, feature_clean_answer,
+    feature_extend_answer, feature_status_all_answer, feature_list_answer, feature_logs_answer,
+    feature_pause_answer, feature_report_answer, feature_validate_answer;
 extern const struct cli_answer session_list_answer, session_show_answer, session_export_answer,
     session_made_answer, session_delete_answer, session_move_answer;
 

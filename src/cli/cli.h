@@ -133,7 +133,8 @@ struct cli_answer {
     struct bl_record record;           /* what it adds to the members of every envelope */
     const char *of;                    /* "session list": the command line */
     const struct bl_numbers *exits;    /* exit codes; NULL: 0 alone; none in it: any */
-    const struct bl_numbers *failures; /* those with an error in its place; NULL: 1 and 2 */
+    const struct bl_record *failure;   /* in its place; NULL: cli_failure_record */
+    const struct bl_numbers *failures; /* exit codes with that; NULL: 1 and 2 */
     enum {
         CLI_ANSWER_JSON,
         CLI_ANSWER_STREAM,

@@ -139,7 +139,7 @@ test('feature: status of a task that was stopped holds its checkpoint, in its fo
     const view = await ask(['status', 'TALLY-004'], 0, 'feature');
     expectValid('feature-checkpoint', view.checkpoint);
     expectEqual([view.checkpoint.reason, view.checkpoint.dirty_files], ['user', ['commands/top']], 'checkpoint');
-    await ask(['status'], 0, 'feature');
+    await ask(['status'], 0, 'feature-status-all');
     const again = await ask(['cancel', 'TALLY-004'], 0, 'feature-cancel');
     expectEqual(again.already, true, 'already');
 });

@@ -137,6 +137,16 @@ struct feature_problems {
 void feature_problems_take(struct feature_preparation *preparation,
                            struct feature_problems *ret_problems);
 
+/* What run, resume and retry answer, and status of one feature (feature_run.c). */
+struct feature_outcome {
+    struct bl_feature_envelope envelope;
+    bool of_run;
+    struct bl_list plan_errors; /* none */
+    bool of_task;
+    const struct bl_task_row *task; /* NULL: none is on record */
+    const struct bl_json *checkpoint;
+};
+
 /* ---- The runner's methods (feature_methods.c) ------------------------------------------------ */
 
 /* feature.cancel, feature.pause, feature.resume, feature.extend for whoever asks over the control

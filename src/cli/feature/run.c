@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/answers.h"
 #include "run.h"
 
 #define TEXT_MAX       ((size_t)64 * 1024 * 1024)
@@ -24,11 +25,35 @@ static bool is_text(const struct feature_runner *work)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
+/* A warning that is in no journal, and so has no number. */
+struct run_notice {
+    const char *type;
+    int64_t wall_ns;
+    const char *run;
+    const char *feature;
+    const char *task; /* NULL */
+    const char *message;
+};
+
+#define BL_RECORD_STRUCT struct run_notice
+static const struct bl_member notice_members[] = {
+    BL_MEMBER_STRING("type", type),
+    BL_MEMBER_TIME("time", wall_ns),
+    BL_MEMBER_STRING("run", run),
+    BL_MEMBER_STRING("feature", feature),
+    BL_MEMBER_STRING("task", task, .nullable = true),
+    BL_MEMBER_STRING("message", message),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record notice_record =
+    BL_RECORD("notice", struct run_notice, notice_members);
+
 /* Lines that were left out are owned up to as soon as somebody reads again. */
 static void put_dropped(struct feature_runner *work, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
-    char message[120], time[32];
+    char message[120];
 
     snprintf(message, sizeof message,
              "%llu events are left out here, because nobody read; the journal has them",
@@ -37,17 +62,15 @@ static void put_dropped(struct feature_runner *work, struct bl_buffer *out)
         bl_buffer_printf(out, "… %s\n", message);
         return;
     }
-    bl_time_format(bl_clock_wall_ns(&bl_clock_system), time);
+    struct run_notice notice = {
+        .type = "warning",
+        .wall_ns = bl_clock_wall_ns(&bl_clock_system),
+        .run = work->run_id,
+        .feature = work->preparation->plan->id,
+        .message = message,
+    };
     bl_json_writer_init(&writer, out);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "type", "warning");
-    bl_json_put_string(&writer, "time", time);
-    bl_json_put_string(&writer, "run", work->run_id);
-    bl_json_put_string(&writer, "feature", work->preparation->plan->id);
-    bl_json_put_string(&writer, "task", NULL);
-    bl_json_put_string(&writer, "message", message);
-    bl_json_write_end(&writer);
-    bl_json_writer_done(&writer);
+    bl_record_write(&writer, &notice_record, &notice);
     bl_buffer_append_byte(out, '\n');
 }
 
@@ -301,41 +324,66 @@ static void feature_run_perform(struct feature_runner *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* In place of an answer: why it did not begin. */
+#define BL_RECORD_STRUCT struct feature_outcome
+static const struct bl_member outcome_members[] = {
+    BL_MEMBER_EMBED(envelope, &bl_feature_view_record),
+    FEATURE_MEMBER_PROBLEMS("plan_errors", plan_errors, .optional = true, BL_KNOWN(of_run),
+                            .about = "Of run, resume and retry: empty."),
+    BL_MEMBER_POINTER("task", task, &bl_task_row_record, .optional = true,
+                      .about = "Of status FEAT/TASK: the row of the task."),
+    BL_MEMBER_JSON("checkpoint", checkpoint, .optional = true, .nullable = true, BL_KNOWN(of_task),
+                   .record = &bl_checkpoint_record, .about = "Of status FEAT/TASK."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+/* In place of it: why nothing began. */
 struct run_failure {
     const struct bl_error *error;
     struct feature_problems problems;
-    bool known; /* false: the command line is wrong */
+    bool of_run; /* else the command line is wrong, or it is of status */
 };
 
 #define BL_RECORD_STRUCT struct run_failure
 static const struct bl_member failure_members[] = {
     BL_MEMBER_POINTER("error", error, &bl_error_record),
-    FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(known),
+    FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(of_run),
                             .about = "Of run, resume and retry; empty: the plan is valid."),
-    FEATURE_MEMBER_PROBLEMS("warnings", problems.warnings, .optional = true, BL_KNOWN(known)),
+    FEATURE_MEMBER_PROBLEMS("warnings", problems.warnings, .optional = true, BL_KNOWN(of_run),
+                            .about = "Of the plan."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 static const struct bl_record failure_record =
     BL_RECORD("failure", struct run_failure, failure_members);
 
-static void feature_run_answer_failure(struct feature_runner *work)
+static const int64_t exits[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
+                                CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
+static const struct bl_numbers outcome_exits = BL_NUMBERS(exits);
+static const int64_t failures[] = {CLI_EXIT_FAILED, CLI_EXIT_USAGE, CLI_EXIT_CLIENT_GONE,
+                                   CLI_EXIT_TERMINATED};
+static const struct bl_numbers outcome_failures = BL_NUMBERS(failures);
+const struct cli_answer feature_answer = {
+    BL_RECORD("feature", struct feature_outcome, outcome_members),
+    .of = "feature run, resume and retry, and of status of one feature",
+    .exits = &outcome_exits,
+    .failure = &failure_record,
+    .failures = &outcome_failures,
+    .format = CLI_ANSWER_ANY,
+};
+
+static void feature_run_write_json(struct feature_runner *work)
 {
-    struct run_failure failure = {.error = &work->error, .known = true};
+    struct feature_outcome outcome = {.of_run = true};
+    struct run_failure failure = {.error = &work->error, .of_run = true};
 
-    feature_problems_take(work->preparation, &failure.problems);
-    cli_answer_stream(&work->stream, work->call, &work->exit_code, &failure_record, &failure);
-}
-
-static void feature_run_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct feature_runner *work = context;
-
-    bl_feature_view_write(work->view, writer);
-    bl_json_write_key(writer, BL_TEXT("plan_errors"));
-    bl_json_write_array(writer);
-    bl_json_write_end(writer);
+    if (work->view != NULL)
+        outcome.envelope = bl_feature_envelope(&work->arena, work->view);
+    else
+        feature_problems_take(work->preparation, &failure.problems);
+    cli_answer_stream(&work->stream, work->call, &work->exit_code,
+                      work->view != NULL ? &feature_answer.record : &failure_record,
+                      work->view != NULL ? (void *)&outcome : &failure);
 }
 
 static void feature_run_write_text(struct feature_runner *work)
@@ -374,10 +422,8 @@ static void feature_run_answer(struct feature_runner *work)
 {
     if (is_text(work))
         feature_run_write_text(work);
-    else if (work->view == NULL)
-        feature_run_answer_failure(work);
     else
-        cli_envelope_stream(&work->stream, work->call, &work->exit_code, feature_run_payload, work);
+        feature_run_write_json(work);
     if (!cli_stream_flush(&work->stream))
         feature_run_answer_lost(work);
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/answers.h"
 #include "cli/chat/view.h"
 
 #define TEXT_MAX ((size_t)64 * 1024 * 1024)
@@ -432,43 +433,55 @@ static int status_main(void *argument)
     return code;
 }
 
-/* Without what only a resume wants to know. */
-static void feature_show_write_row(struct bl_json_writer *writer, const struct bl_json *row)
+struct status_all {
+    struct bl_feature_envelope *features;
+    size_t count;
+};
+
+static const struct bl_member feature_element =
+    BL_ELEMENT(struct bl_feature_envelope, &bl_feature_view_record);
+
+#define BL_RECORD_STRUCT struct status_all
+static const struct bl_member all_members[] = {
+    BL_MEMBER_ARRAY("features", features, count, &feature_element, .about = "Of the repository."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct cli_answer feature_status_all_answer = {
+    BL_RECORD("feature-status-all", struct status_all, all_members),
+    .of = "feature status without a name"};
+
+static int status_print_all(struct showing *status)
 {
-    bl_json_write_object(writer);
-    BL_JSON_MEMBERS (key, row) {
-        if (bl_text_equal(bl_json_text(key), BL_TEXT("memory")))
-            continue;
-        bl_json_write_key(writer, bl_json_text(key));
-        bl_json_write_value(writer, key + 1);
-    }
-    bl_json_write_end(writer);
+    struct bl_arena *arena = &status->work.arena;
+    struct status_all all = {.count = status->count};
+
+    all.features = bl_arena_alloc(arena, all.count * sizeof *all.features);
+    for (size_t i = 0; i < all.count; i++)
+        all.features[i] = bl_feature_envelope(arena, status->views[i]);
+    return cli_answer_print(status->work.options->call, CLI_EXIT_OK,
+                            &feature_status_all_answer.record, &all);
 }
 
-static void status_payload(struct bl_json_writer *writer, const void *context)
+static int status_print_one(struct feature_work *work)
 {
-    const struct showing *status = context;
-    const struct feature_work *work = &status->work;
+    struct feature_outcome outcome = {
+        .envelope = bl_feature_envelope(&work->arena, work->view),
+        .of_task = work->task != NULL,
+    };
+    const struct bl_task_view *task = NULL;
+    struct bl_task_row row;
 
-    if (work->options->name == NULL) {
-        bl_json_write_key(writer, BL_TEXT("features"));
-        bl_json_write_array(writer);
-        for (size_t i = 0; i < status->count; i++) {
-            bl_json_write_object(writer);
-            bl_feature_view_write(status->views[i], writer);
-            bl_json_write_end(writer);
-        }
-        bl_json_write_end(writer);
-        return;
+    if (work->task != NULL)
+        task = bl_feature_view_task(work->view, bl_text_from(work->task));
+    if (task != NULL) {
+        row = task->row;
+        if (task->json != NULL)
+            bl_record_take(&work->arena, &bl_task_row_record, task->json, &row);
+        outcome.task = &row;
+        outcome.checkpoint = task->checkpoint;
     }
-    bl_feature_view_write(work->view, writer);
-    if (work->task == NULL)
-        return;
-    const struct bl_task_view *task = bl_feature_view_task(work->view, bl_text_from(work->task));
-    bl_json_write_key(writer, BL_TEXT("task"));
-    feature_show_write_row(writer, task != NULL ? task->json : NULL);
-    bl_json_write_key(writer, BL_TEXT("checkpoint"));
-    bl_json_write_value(writer, task != NULL ? task->checkpoint : NULL);
+    return cli_answer_print(work->options->call, CLI_EXIT_OK, &feature_answer.record, &outcome);
 }
 
 static int print_status(struct showing *status)
@@ -504,7 +517,8 @@ int feature_status_command(const struct feature_options *options)
     else if (options->call->format == CLI_FORMAT_TEXT)
         exit_code = print_status(&status);
     else
-        exit_code = cli_envelope_print(options->call, CLI_EXIT_OK, status_payload, &status);
+        exit_code =
+            options->name != NULL ? status_print_one(&status.work) : status_print_all(&status);
     feature_work_done(&status.work);
     return exit_code;
 }

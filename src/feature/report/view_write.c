@@ -40,16 +40,7 @@ static const struct bl_member receipt_element = {
 static const struct bl_form run_form = {"a run's id", "^run_", NULL};
 static const struct bl_form digest_form = {"a digest", "^sha256:", NULL};
 
-/* A view with what is summed up from it. */
-struct envelope {
-    struct bl_feature_view view;
-    struct bl_usage usage;
-    bool usage_known;
-    struct bl_text *receipts; /* JSON */
-    size_t receipt_count;
-};
-
-#define BL_RECORD_STRUCT struct envelope
+#define BL_RECORD_STRUCT struct bl_feature_envelope
 static const struct bl_member count_members[] = {
 #define COUNT_MEMBER(name, text) BL_MEMBER_INTEGER(text, view.counts[name]),
     BL_TASK_STATE_TABLE(COUNT_MEMBER)
@@ -89,10 +80,10 @@ static const struct bl_member envelope_members[] = {
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_feature_view_record =
-    BL_RECORD("feature_view", struct envelope, envelope_members, .closed = true);
+    BL_RECORD("feature_view", struct bl_feature_envelope, envelope_members, .closed = true);
 
 /* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
-static void sum_usage(const struct bl_feature_view *view, struct envelope *envelope)
+static void sum_usage(const struct bl_feature_view *view, struct bl_feature_envelope *envelope)
 {
     bool any = false;
     for (size_t i = 0; i < view->task_count; i++) {
@@ -108,18 +99,18 @@ static void sum_usage(const struct bl_feature_view *view, struct envelope *envel
     envelope->usage_known = envelope->usage_known || !any;
 }
 
-void bl_feature_view_write(const struct bl_feature_view *view, struct bl_json_writer *writer)
+struct bl_feature_envelope bl_feature_envelope(struct bl_arena *arena,
+                                               const struct bl_feature_view *view)
 {
-    struct envelope envelope = {.view = *view};
+    struct bl_feature_envelope envelope = {.view = *view};
     size_t count = 0;
     sum_usage(view, &envelope);
     BL_LIST_EACH (link, report_list(&view->receipts))
         count++;
-    envelope.receipts = bl_alloc((count + 1) * sizeof *envelope.receipts);
+    envelope.receipts = bl_arena_alloc(arena, count * sizeof *envelope.receipts);
     BL_LIST_EACH (link, report_list(&view->receipts))
         envelope.receipts[envelope.receipt_count++] = BL_CONTAINER(link, struct bl_row, link)->json;
-    bl_record_write_members(writer, &bl_feature_view_record, &envelope);
-    bl_free(envelope.receipts);
+    return envelope;
 }
 
 /* ---- A task in words ------------------------------------------------------------------------- */

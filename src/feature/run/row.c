@@ -75,7 +75,8 @@ static const struct bl_member kept_members[] = {
                      .about = "Of a late approval."),
     BL_MEMBER_END,
 };
-static const struct bl_record kept_record = BL_RECORD("task_row", struct bl_task_row, kept_members);
+const struct bl_record bl_task_row_record =
+    BL_RECORD("task_row", struct bl_task_row, kept_members, .closed = true);
 #undef BL_RECORD_STRUCT
 
 #define BL_RECORD_STRUCT struct bl_task_memory
@@ -99,7 +100,7 @@ static const struct bl_record memory_record =
 
 #define BL_RECORD_STRUCT struct bl_task_row
 static const struct bl_member row_members[] = {
-    BL_MEMBER_INCLUDE(&kept_record),
+    BL_MEMBER_INCLUDE(&bl_task_row_record),
     BL_MEMBER_POINTER("memory", memory, &memory_record, .optional = true,
                       .about = "What a resume needs."),
     BL_MEMBER_END,
@@ -118,7 +119,7 @@ static const struct bl_member view_members[] = {
     BL_MEMBER_END,
 };
 static const struct bl_member read_members[] = {
-    BL_MEMBER_EMBED(row, &kept_record),
+    BL_MEMBER_EMBED(row, &bl_task_row_record),
     BL_MEMBER_NUMBER("deadline_left_s", deadline_left_s, .optional = true, .none = -1,
                      .most = FEATURE_SECONDS_MAX),
     BL_MEMBER_END,

@@ -155,6 +155,23 @@ static void tasks_that_cannot_be_chosen_are_refused(void **state)
 
 /* ---- It goes on, and says so ----------------------------------------------------------------- */
 
+static void a_refused_run_shows_the_warnings_of_its_plan(void **state)
+{
+    static struct run run;
+    (void)state;
+    plan_pair();
+    scene_shell("cp .belay/features/FEAT.yaml .belay/features/OTHER.yaml");
+    field_write("README.md", "changed\n");
+    RUN(&run, "feature", "validate", ".belay/features/OTHER.yaml", "--json");
+    const struct bl_json *envelope = stage_answer(&run, "feature-validate", 0);
+    const char *message = stage_text_at(envelope, "/warnings/0/message");
+    scene_expect(message, "the file's name is OTHER");
+    RUN(&run, "feature", "run", ".belay/features/OTHER.yaml", "--require-clean", "--json");
+    envelope = stage_answer(&run, "feature", 1);
+    assert_int_equal(stage_size_at(envelope, "/plan_errors"), 0);
+    assert_string_equal(stage_text_at(envelope, "/warnings/0/message"), message);
+}
+
 static void a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal(void **state)
 {
     struct held held = {0};
@@ -477,9 +494,7 @@ static void F38_twelve_faults_are_told_at_once_and_nothing_starts(void **state)
         scene_expect(err, "FEAT.yaml:4: E06 TASK-A (wave 1) depends on TASK-B (wave 3): move "
                           "TASK-A to wave 4 or later\n");
         RUN(&run, "feature", verbs[i], "FEAT", "--json");
-        assert_int_equal(run.exit_code, 2);
-        assert_string_equal(run.err, "");
-        check_plan_errors(stage_json(run.out), err);
+        check_plan_errors(stage_answer(&run, i == 0 ? "feature-validate" : "feature", 2), err);
     }
     assert_string_equal(look_around(), before);
     assert_int_equal(scene_files(stage_path("data/belay/*")), 0);
@@ -552,6 +567,7 @@ SUITE(refuse, FIELD(no_git_and_an_old_one_are_refused),
       FIELD(branches_where_ours_must_be_are_refused),
       FIELD(tasks_that_cannot_be_chosen_are_refused),
       FIELD(a_worktree_in_our_place_is_refused_and_kept_aside_by_fresh),
+      FIELD(a_refused_run_shows_the_warnings_of_its_plan),
       FIELD(a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal),
       FIELD(a_worktree_that_is_gone_is_made_again),
       FIELD(submodules_that_cannot_be_filled_leave_verification_absent),

@@ -349,7 +349,7 @@ static void times_are_read_as_they_are_written(void **state)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* The object of bl_feature_view_write, read again. */
+/* The object of an envelope, read again. */
 static const struct bl_json *written(struct scene *scene, const struct bl_feature_view *view,
                                      const char *before, const char *after)
 {
@@ -358,9 +358,8 @@ static const struct bl_json *written(struct scene *scene, const struct bl_featur
     const struct bl_json *value = NULL;
     bl_buffer_init(&out, (size_t)1 << 20);
     bl_json_writer_init(&writer, &out);
-    bl_json_write_object(&writer);
-    bl_feature_view_write(view, &writer);
-    bl_json_write_end(&writer);
+    struct bl_feature_envelope envelope = bl_feature_envelope(&scene->arena, view);
+    bl_record_write(&writer, &bl_feature_view_record, &envelope);
     assert_int_equal(bl_json_writer_done(&writer), 0);
     bl_buffer_init(&all, (size_t)1 << 20);
     bl_buffer_printf(&all, "{%s" BL_TEXT_FORMAT "%s}", before, (int)out.size - 2, out.data + 1,
