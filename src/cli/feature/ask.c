@@ -13,18 +13,13 @@
 #define RETRY_NS    (50 * BL_NS_PER_MS)
 #define PATIENCE_NS (10 * BL_NS_PER_S)
 #define LINE_MAX    ((size_t)64 * 1024)
-#define PARAMS_MAX  BL_CONTROL_LINE_MAX
 
 struct asking {
     struct feature_work work;
-    struct bl_text result; /* the runner's answer; empty: nobody had to be asked */
-    bool live;             /* a runner was found */
-    /* Read from it, or said by the store. */
-    const struct bl_json *receipt; /* NULL: none */
-    bool already;                  /* it had ended before */
-    bool idle;                     /* nothing runs */
-    bool changed;
-    double deadline_s;
+    struct bl_text result;      /* the runner's answer; empty: nobody had to be asked */
+    bool live;                  /* a runner was found */
+    bool idle;                  /* nothing runs */
+    struct feature_reply reply; /* read from it, or said by the store */
 };
 
 static const struct bl_task_view *feature_ask_task_of(const struct asking *asking)
@@ -86,8 +81,8 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
 
     *ret_code = 0;
     asking->live = work->view->owner_pid > 0;
-    asking->already = cancels && ended;
-    if (asking->already)
+    asking->reply.already = cancels && ended;
+    if (asking->reply.already)
         return true;
     if (verb == FEATURE_EXTEND && ended) {
         *ret_code = feature_ask_too_late(asking);
@@ -108,41 +103,36 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
 
 static struct bl_text make_params(struct asking *asking)
 {
-    const struct feature_work *work = &asking->work;
+    struct feature_work *work = &asking->work;
     const struct feature_options *options = work->options;
-    struct bl_json_writer writer;
-    BL_AUTO_BUFFER(text, PARAMS_MAX);
-
-    bl_json_writer_init(&writer, &text);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "feature", work->id);
-    bl_json_put_string(&writer, "repository", work->repository);
-    if (work->task != NULL)
-        bl_json_put_string(&writer, "task", work->task);
-    if (options->verb == FEATURE_CANCEL)
-        bl_json_put_string(&writer, "origin", "belay feature cancel");
-    if (options->verb == FEATURE_EXTEND)
-        bl_json_put_uint64(&writer, "by_ms",
-                           (options->extend_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
-    bl_json_write_end(&writer);
-    struct bl_text params = {0};
-    if (bl_json_writer_done(&writer) == 0)
-        params = bl_arena_text(&asking->work.arena, bl_buffer_text(&text));
-    return params;
+    struct feature_request request = {
+        .feature = work->id,
+        .repository = work->repository,
+        .task = work->task,
+        .origin = options->verb == FEATURE_CANCEL ? "belay feature cancel" : NULL,
+        .by_ms = (options->extend_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS,
+    };
+    return bl_record_text(&work->arena, &feature_request_record, &request);
 }
 
-static int feature_ask_read_result(struct asking *asking)
+static const struct ask_method {
+    const char *name;
+    const struct bl_record *reply;
+} ask_methods[] = {
+    [FEATURE_CANCEL] = {"feature.cancel", &feature_cancelled_record},
+    [FEATURE_PAUSE] = {"feature.pause", &feature_changed_record},
+    [FEATURE_RESUME] = {"feature.resume", &feature_changed_record},
+    [FEATURE_EXTEND] = {"feature.extend", &feature_extended_record},
+};
+
+static int feature_ask_read_result(struct asking *asking, const struct ask_method *method)
 {
     const struct bl_json *result;
 
     if (bl_json_read(&asking->work.arena, asking->result, NULL, &result, NULL) != 0)
         return bl_error_set(&asking->work.error, BL_EPARSE, BL_KIND_DELIVERY, "read the answer",
                             asking->work.id, "the runner's answer cannot be read");
-    const struct bl_json *receipt = bl_json_get(result, BL_TEXT("receipt"));
-    asking->receipt = bl_json_is(receipt, BL_JSON_OBJECT) ? receipt : NULL;
-    asking->already = bl_json_boolean(bl_json_get(result, BL_TEXT("already")), false);
-    asking->changed = bl_json_boolean(bl_json_get(result, BL_TEXT("changed")), false);
-    bl_json_double(bl_json_get(result, BL_TEXT("deadline_s")), &asking->deadline_s);
+    bl_record_take(&asking->work.arena, method->reply, result, &asking->reply);
     return 0;
 }
 
@@ -158,25 +148,20 @@ static bool is_unanswered(int code, const struct bl_error *error)
 /* Looks and asks until there is an answer. */
 static int ask_runner(struct asking *asking)
 {
-    static const char *const methods[] = {
-        [FEATURE_CANCEL] = "feature.cancel",
-        [FEATURE_PAUSE] = "feature.pause",
-        [FEATURE_RESUME] = "feature.resume",
-        [FEATURE_EXTEND] = "feature.extend",
-    };
     struct feature_work *work = &asking->work;
+    const struct ask_method *method = &ask_methods[work->options->verb];
     uint64_t end_ns = bl_time_add(bl_now_ns(), PATIENCE_NS);
 
     for (;;) {
         int code = feature_work_look(work);
         if (code != 0 || settled_by_store(asking, &code))
             return code;
-        code = bl_control_call(&work->arena, work->view->owner_pid, methods[work->options->verb],
+        code = bl_control_call(&work->arena, work->view->owner_pid, method->name,
                                make_params(asking), &asking->result, &work->error);
         if (code == 0)
-            code = feature_ask_read_result(asking);
+            code = feature_ask_read_result(asking, method);
         /* What has no receipt is told by its state, which the stop may have changed. */
-        if (code == 0 && work->options->verb == FEATURE_CANCEL && asking->receipt == NULL)
+        if (code == 0 && work->options->verb == FEATURE_CANCEL && asking->reply.receipt == NULL)
             code = feature_work_look(work);
         if (code == 0)
             return 0;
@@ -222,15 +207,15 @@ static void put_cancel(struct bl_buffer *out, const struct asking *asking)
 {
     const struct feature_work *work = &asking->work;
 
-    if (asking->receipt != NULL) {
-        cli_receipt_line(asking->receipt, out);
+    if (asking->reply.receipt != NULL) {
+        cli_receipt_line(asking->reply.receipt, out);
         return;
     }
     put_what(out, work);
     if (asking->idle)
         bl_buffer_printf(out, " does not run: it is %s, and there is nothing to stop.",
                          feature_ask_state_of(asking));
-    else if (asking->already)
+    else if (asking->reply.already)
         bl_buffer_printf(out, " has ended already: it is %s.", feature_ask_state_of(asking));
     else
         bl_buffer_printf(out, " is %s now; there was nothing to stop.",
@@ -245,18 +230,18 @@ static void put_answer(struct bl_buffer *out, const struct asking *asking)
     switch (work->options->verb) {
     case FEATURE_PAUSE:
         put_what(out, work);
-        bl_buffer_append(out, asking->idle      ? BL_TEXT(" does not run: nothing to pause.")
-                              : asking->changed ? BL_TEXT(" is paused: what runs may end its "
-                                                          "phase, and no new one begins.")
-                                                : BL_TEXT(" was paused already."));
+        bl_buffer_append(out, asking->idle            ? BL_TEXT(" does not run: nothing to pause.")
+                              : asking->reply.changed ? BL_TEXT(" is paused: what runs may end its "
+                                                                "phase, and no new one begins.")
+                                                      : BL_TEXT(" was paused already."));
         break;
     case FEATURE_RESUME:
         put_what(out, work);
-        bl_buffer_append(out, asking->changed ? BL_TEXT(" goes on.")
-                                              : BL_TEXT(" is not paused: it runs."));
+        bl_buffer_append(out, asking->reply.changed ? BL_TEXT(" goes on.")
+                                                    : BL_TEXT(" is not paused: it runs."));
         break;
     case FEATURE_EXTEND: {
-        size_t size = bl_json_format_double(asking->deadline_s, text);
+        size_t size = bl_json_format_double(asking->reply.deadline_s, text);
         put_what(out, work);
         bl_buffer_printf(out, ": the deadline is now %.*s s from its start.", (int)size, text);
         break;
@@ -276,10 +261,7 @@ static void put_answer(struct bl_buffer *out, const struct asking *asking)
 struct ask_view {
     const char *feature;
     const char *task;
-    const struct bl_json *receipt;
-    bool already;
-    bool changed;
-    double deadline_s;
+    struct feature_reply reply;
     struct bl_text message;
 };
 
@@ -296,23 +278,24 @@ const struct bl_form cli_feature_id_form = {"an id", "^[A-Za-z0-9][A-Za-z0-9_-]{
 static const struct bl_member cancel_members[] = {
     ASK_FEATURE,
     ASK_TASK,
-    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+    BL_MEMBER_JSON("receipt", reply.receipt, .nullable = true, .record = &bl_receipt_record,
                    .about = "Written once nothing of it ran; null: there was nothing to stop."),
-    BL_MEMBER_BOOLEAN("already", already, .about = "True: it had ended before."),
+    BL_MEMBER_BOOLEAN("already", reply.already, .about = "True: it had ended before."),
     ASK_MESSAGE,
     BL_MEMBER_END,
 };
 static const struct bl_member extend_members[] = {
     ASK_FEATURE,
     BL_MEMBER_STRING("task", task, .form = &cli_feature_id_form),
-    BL_MEMBER_NUMBER("deadline_s", deadline_s, .about = "New deadline, from the task's start."),
+    BL_MEMBER_NUMBER("deadline_s", reply.deadline_s,
+                     .about = "New deadline, from the task's start."),
     ASK_MESSAGE,
     BL_MEMBER_END,
 };
 static const struct bl_member pause_members[] = {
     ASK_FEATURE,
     ASK_TASK,
-    BL_MEMBER_BOOLEAN("changed", changed,
+    BL_MEMBER_BOOLEAN("changed", reply.changed,
                       .about = "False: it was so already, or nothing is running."),
     ASK_MESSAGE,
     BL_MEMBER_END,
@@ -332,14 +315,7 @@ static int ask_print_json(const struct asking *asking)
     const struct cli_answer *answer = options->verb == FEATURE_CANCEL   ? &feature_cancel_answer
                                       : options->verb == FEATURE_EXTEND ? &feature_extend_answer
                                                                         : &feature_pause_answer;
-    struct ask_view view = {
-        .feature = asking->work.id,
-        .task = asking->work.task,
-        .receipt = asking->receipt,
-        .already = asking->already,
-        .changed = asking->changed,
-        .deadline_s = asking->deadline_s,
-    };
+    struct ask_view view = {asking->work.id, asking->work.task, asking->reply, {0}};
     BL_AUTO_BUFFER(message, LINE_MAX);
 
     put_answer(&message, asking);

@@ -149,6 +149,24 @@ struct feature_outcome {
 
 /* ---- The runner's methods (feature_methods.c) ------------------------------------------------ */
 
+/* What a runner is asked, and what it answers. */
+struct feature_request {
+    const char *feature;
+    const char *repository;
+    const char *task;   /* NULL: all of it */
+    const char *origin; /* of a cancel; NULL: not said */
+    uint64_t by_ms;     /* of extend, else 0 */
+};
+struct feature_reply {
+    const struct bl_json *receipt; /* of a cancel; NULL: none */
+    struct bl_text written;        /* the same, to be sent */
+    bool already;                  /* it had ended before */
+    bool changed;                  /* by a pause or a resume */
+    double deadline_s;             /* of extend */
+};
+extern const struct bl_record feature_request_record, feature_cancelled_record,
+    feature_changed_record, feature_extended_record;
+
 /* feature.cancel, feature.pause, feature.resume, feature.extend for whoever asks over the control
  * socket. `feature` outlives the control. */
 void feature_methods_offer(struct bl_control *control, struct bl_feature *feature);

@@ -1,59 +1,78 @@
 /* What a runner does for those who ask over its control socket. */
 #include "feature.h"
 
-/* Who asks says what it is about: a process may by now be another's runner, or have another's
- * number. `*ret_view` is how things stand. */
-static int check_runner(struct bl_feature *feature, const struct bl_json *params,
-                        struct bl_arena *arena, struct bl_feature_view **ret_view,
-                        struct bl_error *error)
-{
-    struct bl_text id = bl_json_text(bl_json_get(params, BL_TEXT("feature")));
-    struct bl_text repository = bl_json_text(bl_json_get(params, BL_TEXT("repository")));
-    struct bl_feature_view *view = NULL;
+#define BL_RECORD_STRUCT struct feature_request
+static const struct bl_member request_members[] = {
+    BL_MEMBER_STRING("feature", feature, .least = 1),
+    BL_MEMBER_STRING("repository", repository, .least = 1),
+    BL_MEMBER_STRING("task", task, .optional = true, .least = 1),
+    BL_MEMBER_STRING("origin", origin, .optional = true, .least = 1),
+    BL_MEMBER_INTEGER("by_ms", by_ms, .optional = true, .least = 1,
+                      .most = INT64_MAX / BL_NS_PER_MS),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record feature_request_record =
+    BL_RECORD("request", struct feature_request, request_members);
 
-    if (id.size == 0 || repository.size == 0)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the request", "params",
-                            "it must be said which \"feature\" of which \"repository\" is meant");
-    int code = bl_feature_live(feature, arena, &view, error);
+#define BL_RECORD_STRUCT struct feature_reply
+static const struct bl_member cancelled_members[] = {
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .object = true, BL_ENCODED(written)),
+    BL_MEMBER_BOOLEAN("already", already),
+    BL_MEMBER_END,
+};
+static const struct bl_member changed_members[] = {
+    BL_MEMBER_BOOLEAN("changed", changed),
+    BL_MEMBER_END,
+};
+static const struct bl_member extended_members[] = {
+    BL_MEMBER_NUMBER("deadline_s", deadline_s),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record feature_cancelled_record =
+    BL_RECORD("cancelled", struct feature_reply, cancelled_members);
+const struct bl_record feature_changed_record =
+    BL_RECORD("changed", struct feature_reply, changed_members);
+const struct bl_record feature_extended_record =
+    BL_RECORD("extended", struct feature_reply, extended_members);
+
+/* The request says what it is about: a process may by now run another feature, or have another's
+ * number. `*ret_view` is the state of the feature. */
+static int methods_read(struct bl_feature *feature, const struct bl_json *params,
+                        struct bl_arena *arena, struct feature_request *ret_request,
+                        struct bl_feature_view **ret_view, struct bl_error *error)
+{
+    struct bl_record_fault fault = {0};
+    char message[sizeof fault.path + sizeof fault.message];
+
+    if (bl_record_view(arena, &feature_request_record, params, ret_request, &fault) != 0) {
+        bl_record_fault_text(&fault, message, sizeof message);
+        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the request", "params", "%s",
+                            message);
+    }
+    int code = bl_feature_live(feature, arena, ret_view, error);
     if (code != 0)
         return code;
-    *ret_view = view;
-    if (view->feature != NULL && bl_text_equal(id, bl_text_from(view->feature)) &&
-        view->repository != NULL && bl_text_equal(repository, bl_text_from(view->repository)))
+    const struct bl_feature_view *view = *ret_view;
+    if (view->feature != NULL && strcmp(ret_request->feature, view->feature) == 0 &&
+        view->repository != NULL && strcmp(ret_request->repository, view->repository) == 0)
         return 0;
-    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", id.data,
+    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", ret_request->feature,
                  "this process runs %s of %s", view->feature != NULL ? view->feature : "a feature",
                  view->repository != NULL ? view->repository : "a repository");
     bl_error_name_set(error, "other_feature");
     return BL_ENOENT;
 }
 
-/* The same for those who need no more. */
-static int check_alone(struct bl_feature *feature, const struct bl_json *params,
-                       struct bl_error *error)
+static int methods_answer(struct bl_buffer *out, const struct bl_record *record,
+                          const struct feature_reply *reply)
 {
-    struct bl_arena arena = {0};
-    struct bl_feature_view *view;
-    int code = check_runner(feature, params, &arena, &view, error);
+    struct bl_json_writer writer;
 
-    bl_arena_done(&arena);
-    return code;
-}
-
-/* A member that is a text, or not there; else it is refused. */
-static int methods_take_text(const struct bl_json *params, const char *key, const char **ret_text,
-                             struct bl_error *error)
-{
-    const struct bl_json *value = bl_json_get(params, bl_text_from(key));
-
-    *ret_text = NULL;
-    if (value == NULL || bl_json_is(value, BL_JSON_NULL))
-        return 0;
-    if (bl_json_text(value).size == 0)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the request", key,
-                            "\"%s\" must be a text", key);
-    *ret_text = bl_json_text(value).data;
-    return 0;
+    bl_json_writer_init(&writer, out);
+    bl_record_write(&writer, record, reply);
+    return bl_json_writer_done(&writer);
 }
 
 static bool methods_has_ended(const struct bl_feature_view *view, const char *task)
@@ -69,81 +88,66 @@ static bool methods_has_ended(const struct bl_feature_view *view, const char *ta
 static int methods_cancel(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                           struct bl_error *error)
 {
-    const char *task = NULL, *origin = NULL;
-    struct bl_feature_view *view = NULL;
-    struct bl_arena arena = {0};
-    struct bl_json_writer writer;
-    struct bl_buffer receipt;
+    struct feature_request request;
+    struct bl_feature_view *view;
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(receipt, ret_result->maximum);
 
-    int code = check_runner(context, params, &arena, &view, error);
-    if (code == 0)
-        code = methods_take_text(params, "task", &task, error);
-    if (code == 0)
-        code = methods_take_text(params, "origin", &origin, error);
-    bool already = code == 0 && methods_has_ended(view, task);
-    bl_arena_done(&arena);
+    int code = methods_read(context, params, &arena, &request, &view, error);
     if (code != 0)
         return code;
-    bl_buffer_init(&receipt, ret_result->maximum);
-    code = bl_feature_cancel(context, task, origin != NULL ? origin : "control", &receipt, error);
-    if (code == 0) {
-        bl_json_writer_init(&writer, ret_result);
-        bl_json_write_object(&writer);
-        bl_json_put_json(&writer, "receipt", bl_buffer_text(&receipt));
-        bl_json_put_boolean(&writer, "already", already && receipt.size == 0);
-        bl_json_write_end(&writer);
-        code = bl_json_writer_done(&writer);
-    }
-    bl_buffer_done(&receipt);
-    return code;
+    bool already = methods_has_ended(view, request.task);
+    code = bl_feature_cancel(context, request.task,
+                             request.origin != NULL ? request.origin : "control", &receipt, error);
+    struct feature_reply reply = {.written = bl_buffer_text(&receipt),
+                                  .already = already && receipt.size == 0};
+    return code != 0 ? code : methods_answer(ret_result, &feature_cancelled_record, &reply);
 }
 
-static int write_changed(struct bl_buffer *out, bool changed)
+/* Pauses or resumes. */
+static int methods_change(struct bl_feature *feature, const struct bl_json *params,
+                          bool (*change)(struct bl_feature *feature), struct bl_buffer *ret_result,
+                          struct bl_error *error)
 {
-    return bl_buffer_append(out, changed ? BL_TEXT("{\"changed\":true}")
-                                         : BL_TEXT("{\"changed\":false}"));
+    struct feature_request request;
+    struct bl_feature_view *view;
+    BL_AUTO_ARENA(arena);
+
+    int code = methods_read(feature, params, &arena, &request, &view, error);
+    if (code != 0)
+        return code;
+    struct feature_reply reply = {.changed = change(feature)};
+    return methods_answer(ret_result, &feature_changed_record, &reply);
 }
 
 static int pause_feature(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                          struct bl_error *error)
 {
-    int code = check_alone(context, params, error);
-    return code != 0 ? code : write_changed(ret_result, bl_feature_pause(context));
+    return methods_change(context, params, bl_feature_pause, ret_result, error);
 }
 
 static int resume_feature(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                           struct bl_error *error)
 {
-    int code = check_alone(context, params, error);
-    return code != 0 ? code : write_changed(ret_result, bl_feature_resume(context));
+    return methods_change(context, params, bl_feature_resume, ret_result, error);
 }
 
 static int extend(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                   struct bl_error *error)
 {
-    struct bl_json_writer writer;
-    const char *task = NULL;
-    double deadline_s = 0;
-    int64_t by_ms = 0;
+    struct feature_request request;
+    struct feature_reply reply = {0};
+    struct bl_feature_view *view;
+    BL_AUTO_ARENA(arena);
 
-    int code = check_alone(context, params, error);
-    if (code == 0)
-        code = methods_take_text(params, "task", &task, error);
-    if (code != 0)
-        return code;
-    if (task == NULL || !bl_json_int64(bl_json_get(params, BL_TEXT("by_ms")), &by_ms) ||
-        by_ms <= 0 || by_ms > INT64_MAX / (int64_t)BL_NS_PER_MS)
+    int code = methods_read(context, params, &arena, &request, &view, error);
+    if (code == 0 && (request.task == NULL || request.by_ms == 0))
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the request", "params",
                             "extend takes a \"task\", and \"by_ms\" above 0");
-    code = bl_feature_extend(context, task, (uint64_t)by_ms * BL_NS_PER_MS, &deadline_s, error);
-    if (code != 0)
-        return code;
-    bl_json_writer_init(&writer, ret_result);
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("deadline_s"));
-    bl_json_write_double(&writer, deadline_s);
-    bl_json_write_end(&writer);
-    return bl_json_writer_done(&writer);
+    if (code == 0)
+        code = bl_feature_extend(context, request.task, request.by_ms * BL_NS_PER_MS,
+                                 &reply.deadline_s, error);
+    return code != 0 ? code : methods_answer(ret_result, &feature_extended_record, &reply);
 }
 
 void feature_methods_offer(struct bl_control *control, struct bl_feature *feature)
