@@ -353,7 +353,7 @@ extern const struct bl_record bl_task_row_record;
 extern const struct bl_record bl_task_view_record;
 /* What a stop leaves for the next attempt; the struct is the runner's. */
 extern const struct bl_record bl_checkpoint_record;
-/* What the envelope says of a feature: a struct bl_feature_envelope. */
+/* What the envelope says of a feature: a struct bl_feature_view. */
 extern const struct bl_record bl_feature_view_record;
 /* What a listener is told, a line each; the struct is the runner's. */
 extern const struct bl_record bl_feature_event_record;
@@ -405,22 +405,17 @@ struct bl_feature_view {
     size_t counts[BL_TASK_DEFERRED + 1]; /* by state */
     struct bl_spent spent;
     bool spent_known;
-    const struct bl_error *error;    /* NULL: none */
-    struct bl_list receipts;         /* struct bl_row, of the newest run and of the tasks */
+    struct bl_usage usage; /* of the tasks that are approved */
+    bool usage_known;
+    const struct bl_error *error;  /* NULL: none */
+    struct bl_list receipts;       /* struct bl_row, of the newest run and of the tasks */
+    struct bl_text *receipt_texts; /* their JSON */
+    size_t receipt_count;
     struct bl_list turns;            /* struct bl_row: the rows of all turns, oldest first */
     struct bl_list attempts;         /* struct bl_row: rows of attempts that ended, oldest first */
     struct bl_list earlier_receipts; /* struct bl_row: of runs and attempts before these */
     struct bl_feature_warning *warnings;
     size_t warning_count;
-};
-
-/* A view with what is summed up from it. */
-struct bl_feature_envelope {
-    struct bl_feature_view view;
-    struct bl_usage usage; /* of the tasks that are approved */
-    bool usage_known;
-    struct bl_text *receipts; /* JSON */
-    size_t receipt_count;
 };
 
 /* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,
@@ -430,9 +425,6 @@ int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *
 /* Makes a view from rows (struct bl_row). */
 int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
                          struct bl_feature_view **ret_view, struct bl_error *error);
-/* With what is summed up from it, in the arena and in the view's. */
-struct bl_feature_envelope bl_feature_envelope(struct bl_arena *arena,
-                                               const struct bl_feature_view *view);
 /* The task of that id; NULL: none. */
 struct bl_task_view *bl_feature_view_task(const struct bl_feature_view *view, struct bl_text id);
 /* "approved, not verified", "timed out: …": what people are told of a task. In the arena. */

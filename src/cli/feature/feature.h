@@ -139,7 +139,7 @@ void feature_problems_take(struct feature_preparation *preparation,
 
 /* What run, resume and retry answer, and status of one feature (feature_run.c). */
 struct feature_outcome {
-    struct bl_feature_envelope envelope;
+    struct bl_feature_view view; /* a copy: its lists are not for walking */
     bool of_run;
     struct bl_list plan_errors; /* none */
     bool of_task;

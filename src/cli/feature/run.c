@@ -326,7 +326,7 @@ static void feature_run_perform(struct feature_runner *work)
 
 #define BL_RECORD_STRUCT struct feature_outcome
 static const struct bl_member outcome_members[] = {
-    BL_MEMBER_EMBED(envelope, &bl_feature_view_record),
+    BL_MEMBER_EMBED(view, &bl_feature_view_record),
     FEATURE_MEMBER_PROBLEMS("plan_errors", plan_errors, .optional = true, BL_KNOWN(of_run),
                             .about = "Of run, resume and retry: empty."),
     BL_MEMBER_POINTER("task", task, &bl_task_row_record, .optional = true,
@@ -378,7 +378,7 @@ static void feature_run_write_json(struct feature_runner *work)
     struct run_failure failure = {.error = &work->error, .of_run = true};
 
     if (work->view != NULL)
-        outcome.envelope = bl_feature_envelope(&work->arena, work->view);
+        outcome.view = *work->view;
     else
         feature_problems_take(work->preparation, &failure.problems);
     cli_answer_stream(&work->stream, work->call, &work->exit_code,

@@ -433,42 +433,23 @@ static int status_main(void *argument)
     return code;
 }
 
-struct status_all {
-    struct bl_feature_envelope *features;
-    size_t count;
-};
+static const struct bl_member view_element = {.type = BL_TYPE_POINTER,
+                                              .size = sizeof(struct bl_feature_view *),
+                                              .record = &bl_feature_view_record};
 
-static const struct bl_member feature_element =
-    BL_ELEMENT(struct bl_feature_envelope, &bl_feature_view_record);
-
-#define BL_RECORD_STRUCT struct status_all
+#define BL_RECORD_STRUCT struct showing
 static const struct bl_member all_members[] = {
-    BL_MEMBER_ARRAY("features", features, count, &feature_element, .about = "Of the repository."),
+    BL_MEMBER_ARRAY("features", views, count, &view_element, .about = "Of the repository."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct cli_answer feature_status_all_answer = {
-    BL_RECORD("feature-status-all", struct status_all, all_members),
+    BL_RECORD("feature-status-all", struct showing, all_members),
     .of = "feature status without a name"};
-
-static int status_print_all(struct showing *status)
-{
-    struct bl_arena *arena = &status->work.arena;
-    struct status_all all = {.count = status->count};
-
-    all.features = bl_arena_alloc(arena, all.count * sizeof *all.features);
-    for (size_t i = 0; i < all.count; i++)
-        all.features[i] = bl_feature_envelope(arena, status->views[i]);
-    return cli_answer_print(status->work.options->call, CLI_EXIT_OK,
-                            &feature_status_all_answer.record, &all);
-}
 
 static int status_print_one(struct feature_work *work)
 {
-    struct feature_outcome outcome = {
-        .envelope = bl_feature_envelope(&work->arena, work->view),
-        .of_task = work->task != NULL,
-    };
+    struct feature_outcome outcome = {.view = *work->view, .of_task = work->task != NULL};
     const struct bl_task_view *task = NULL;
     struct bl_task_row row;
 
@@ -516,9 +497,11 @@ int feature_status_command(const struct feature_options *options)
         exit_code = cli_fail(options->call, error, cli_error_exit_code(error));
     else if (options->call->format == CLI_FORMAT_TEXT)
         exit_code = print_status(&status);
+    else if (options->name != NULL)
+        exit_code = status_print_one(&status.work);
     else
-        exit_code =
-            options->name != NULL ? status_print_one(&status.work) : status_print_all(&status);
+        exit_code = cli_answer_print(options->call, CLI_EXIT_OK, &feature_status_all_answer.record,
+                                     &status);
     feature_work_done(&status.work);
     return exit_code;
 }

@@ -251,6 +251,23 @@ static void make_tasks(struct maker *maker)
     }
 }
 
+/* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
+static void sum_usage(struct bl_feature_view *view)
+{
+    bool any = false;
+    for (size_t i = 0; i < view->task_count; i++) {
+        const struct bl_task_row *row = &view->tasks[i].row;
+        bool stands =
+            row->state == BL_TASK_APPROVED || (row->state == BL_TASK_COMPLETED && row->attempt > 0);
+        any = any || stands;
+        if (!stands || !row->spent_known)
+            continue;
+        view->usage_known = true;
+        bl_usage_add(&view->usage, &row->spent.usage);
+    }
+    view->usage_known = view->usage_known || !any;
+}
+
 /* ---- Waves ----------------------------------------------------------------------------------- */
 
 static uint32_t count_waves(const struct maker *maker)
@@ -408,6 +425,13 @@ static void split_receipts(struct maker *maker)
         bl_list_remove(link);
         bl_list_push_back(&view->earlier_receipts, link);
     }
+    BL_LIST_EACH (link, &view->receipts)
+        view->receipt_count++;
+    view->receipt_texts =
+        bl_arena_alloc(maker->arena, view->receipt_count * sizeof *view->receipt_texts);
+    size_t count = 0;
+    BL_LIST_EACH (link, &view->receipts)
+        view->receipt_texts[count++] = BL_CONTAINER(link, struct bl_row, link)->json;
 }
 
 /* ---- Records --------------------------------------------------------------------------------- */
@@ -503,6 +527,7 @@ int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
         report_view_take_record(maker, BL_CONTAINER(link, struct bl_row, link));
     report_view_make_feature(maker);
     make_tasks(maker);
+    sum_usage(view);
     make_waves(maker);
     split_receipts(maker);
     sort_records(maker, &view->turns, offsetof(struct listed, started_wall_ns));

@@ -40,9 +40,9 @@ static const struct bl_member receipt_element = {
 static const struct bl_form run_form = {"a run's id", "^run_", NULL};
 static const struct bl_form digest_form = {"a digest", "^sha256:", NULL};
 
-#define BL_RECORD_STRUCT struct bl_feature_envelope
+#define BL_RECORD_STRUCT struct bl_feature_view
 static const struct bl_member count_members[] = {
-#define COUNT_MEMBER(name, text) BL_MEMBER_INTEGER(text, view.counts[name]),
+#define COUNT_MEMBER(name, text) BL_MEMBER_INTEGER(text, counts[name]),
     BL_TASK_STATE_TABLE(COUNT_MEMBER)
 #undef COUNT_MEMBER
         BL_MEMBER_END,
@@ -50,68 +50,34 @@ static const struct bl_member count_members[] = {
 static const struct bl_record counts_record =
     BL_RECORD_GROUP("feature_counts", count_members, .closed = true);
 
-static const struct bl_member envelope_members[] = {
-    BL_MEMBER_STRING("feature", view.feature, .nullable = true,
-                     .about = "Its id; null: not on record."),
-    BL_MEMBER_STRING("run_id", view.run_id, .nullable = true, .form = &run_form,
+static const struct bl_member feature_members[] = {
+    BL_MEMBER_STRING("feature", feature, .nullable = true, .about = "Its id; null: not on record."),
+    BL_MEMBER_STRING("run_id", run_id, .nullable = true, .form = &run_form,
                      .about = "Of the newest run."),
-    BL_MEMBER_STRING("state", view.state, .names = &feature_states),
-    BL_MEMBER_STRING("plan_digest", view.plan_digest, .nullable = true, .form = &digest_form),
-    BL_MEMBER_STRING("base_commit", view.base_commit, .nullable = true,
-                     .form = &feature_commit_form, .about = "null: none yet."),
-    BL_MEMBER_STRING("result_branch", view.result_branch, .nullable = true),
-    BL_MEMBER_STRING("result_commit", view.result_commit, .nullable = true,
-                     .form = &feature_commit_form, .about = "null: none yet."),
-    BL_MEMBER_ARRAY("waves", view.waves, view.wave_count, &wave_element),
+    BL_MEMBER_STRING("state", state, .names = &feature_states),
+    BL_MEMBER_STRING("plan_digest", plan_digest, .nullable = true, .form = &digest_form),
+    BL_MEMBER_STRING("base_commit", base_commit, .nullable = true, .form = &feature_commit_form,
+                     .about = "null: none yet."),
+    BL_MEMBER_STRING("result_branch", result_branch, .nullable = true),
+    BL_MEMBER_STRING("result_commit", result_commit, .nullable = true, .form = &feature_commit_form,
+                     .about = "null: none yet."),
+    BL_MEMBER_ARRAY("waves", waves, wave_count, &wave_element),
     BL_MEMBER_GROUP("counts", &counts_record, .about = "Tasks by state."),
-    BL_MEMBER_BOOLEAN("unverified", view.unverified,
-                      .about = "The gate of some wave could not be run."),
+    BL_MEMBER_BOOLEAN("unverified", unverified, .about = "The gate of some wave could not be run."),
     BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .nullable = true, BL_KNOWN(usage_known),
                      .about = "Of the tasks that are approved; null: not known."),
-    BL_MEMBER_OBJECT("spent", view.spent, &bl_spent_record, .nullable = true,
-                     BL_KNOWN(view.spent_known),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
                      .about = "Of all tasks and attempts; null: not known."),
-    BL_MEMBER_ARRAY("receipts", receipts, receipt_count, &receipt_element,
+    BL_MEMBER_ARRAY("receipts", receipt_texts, receipt_count, &receipt_element,
                     .about = "Of the newest run, and of the tasks' newest attempts."),
-    BL_MEMBER_POINTER("error", view.error, &bl_error_record, .optional = true,
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
                       .about = "Of the feature as a whole; only where there is one."),
-    BL_MEMBER_ARRAY("warnings", view.warnings, view.warning_count, &warning_element),
+    BL_MEMBER_ARRAY("warnings", warnings, warning_count, &warning_element),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_feature_view_record =
-    BL_RECORD("feature_view", struct bl_feature_envelope, envelope_members, .closed = true);
-
-/* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
-static void sum_usage(const struct bl_feature_view *view, struct bl_feature_envelope *envelope)
-{
-    bool any = false;
-    for (size_t i = 0; i < view->task_count; i++) {
-        const struct bl_task_view *task = &view->tasks[i];
-        bool stands = task->row.state == BL_TASK_APPROVED ||
-                      (task->row.state == BL_TASK_COMPLETED && task->row.attempt > 0);
-        any = any || stands;
-        if (!stands || !task->row.spent_known)
-            continue;
-        envelope->usage_known = true;
-        bl_usage_add(&envelope->usage, &task->row.spent.usage);
-    }
-    envelope->usage_known = envelope->usage_known || !any;
-}
-
-struct bl_feature_envelope bl_feature_envelope(struct bl_arena *arena,
-                                               const struct bl_feature_view *view)
-{
-    struct bl_feature_envelope envelope = {.view = *view};
-    size_t count = 0;
-    sum_usage(view, &envelope);
-    BL_LIST_EACH (link, report_list(&view->receipts))
-        count++;
-    envelope.receipts = bl_arena_alloc(arena, count * sizeof *envelope.receipts);
-    BL_LIST_EACH (link, report_list(&view->receipts))
-        envelope.receipts[envelope.receipt_count++] = BL_CONTAINER(link, struct bl_row, link)->json;
-    return envelope;
-}
+    BL_RECORD("feature_view", struct bl_feature_view, feature_members, .closed = true);
 
 /* ---- A task in words ------------------------------------------------------------------------- */
 
