@@ -139,9 +139,10 @@ void feature_problems_take(struct feature_preparation *preparation,
 
 /* What run, resume and retry answer, and status of one feature (feature_run.c). */
 struct feature_outcome {
-    struct bl_feature_view view; /* a copy: its lists are not for walking */
+    struct bl_feature_view view;  /* a copy: its lists are not for walking */
+    const struct bl_error *error; /* without a view */
+    struct feature_problems problems;
     bool of_run;
-    struct bl_list plan_errors; /* none */
     bool of_task;
     const struct bl_task_row *task; /* NULL: none is on record */
     const struct bl_json *checkpoint;

@@ -327,7 +327,7 @@ static void feature_run_perform(struct feature_runner *work)
 #define BL_RECORD_STRUCT struct feature_outcome
 static const struct bl_member outcome_members[] = {
     BL_MEMBER_EMBED(view, &bl_feature_view_record),
-    FEATURE_MEMBER_PROBLEMS("plan_errors", plan_errors, .optional = true, BL_KNOWN(of_run),
+    FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(of_run),
                             .about = "Of run, resume and retry: empty."),
     BL_MEMBER_POINTER("task", task, &bl_task_row_record, .optional = true,
                       .about = "Of status FEAT/TASK: the row of the task."),
@@ -335,16 +335,8 @@ static const struct bl_member outcome_members[] = {
                    .record = &bl_checkpoint_record, .about = "Of status FEAT/TASK."),
     BL_MEMBER_END,
 };
-#undef BL_RECORD_STRUCT
 
-/* In place of it: why nothing began. */
-struct run_failure {
-    const struct bl_error *error;
-    struct feature_problems problems;
-    bool of_run; /* else the command line is wrong, or it is of status */
-};
-
-#define BL_RECORD_STRUCT struct run_failure
+/* In place of it: why nothing began. Of status, or if the command line is wrong, the error alone. */
 static const struct bl_member failure_members[] = {
     BL_MEMBER_POINTER("error", error, &bl_error_record),
     FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(of_run),
@@ -355,7 +347,7 @@ static const struct bl_member failure_members[] = {
 };
 #undef BL_RECORD_STRUCT
 static const struct bl_record failure_record =
-    BL_RECORD("failure", struct run_failure, failure_members);
+    BL_RECORD("failure", struct feature_outcome, failure_members);
 
 static const int64_t exits[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
                                 CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
@@ -374,16 +366,14 @@ const struct cli_answer feature_answer = {
 
 static void feature_run_write_json(struct feature_runner *work)
 {
-    struct feature_outcome outcome = {.of_run = true};
-    struct run_failure failure = {.error = &work->error, .of_run = true};
+    struct feature_outcome outcome = {.error = &work->error, .of_run = true};
+    const struct bl_record *record = work->view != NULL ? &feature_answer.record : &failure_record;
 
     if (work->view != NULL)
         outcome.view = *work->view;
     else
-        feature_problems_take(work->preparation, &failure.problems);
-    cli_answer_stream(&work->stream, work->call, &work->exit_code,
-                      work->view != NULL ? &feature_answer.record : &failure_record,
-                      work->view != NULL ? (void *)&outcome : &failure);
+        feature_problems_take(work->preparation, &outcome.problems);
+    cli_answer_stream(&work->stream, work->call, &work->exit_code, record, &outcome);
 }
 
 static void feature_run_write_text(struct feature_runner *work)

@@ -1,8 +1,6 @@
 /* The plan as JSON: what `validate` prints, and what the store keeps. */
 #include "plan.h"
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
-
 static const struct bl_form code_form = {"a code", "^(E[0-9]{2}|W)$", NULL};
 
 #define BL_RECORD_STRUCT struct bl_plan_problem
@@ -17,8 +15,6 @@ static const struct bl_member problem_members[] = {
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_plan_problem_record =
     BL_RECORD("plan_problem", struct bl_plan_problem, problem_members, .closed = true);
-
-/* ---- Seats ----------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {[BL_SEAT_AGENT] = "agent", [BL_SEAT_COMMAND] = "command"};
 static const struct bl_names seat_kinds = BL_NAMES(kind_names);
@@ -57,8 +53,6 @@ static const struct bl_member seat_members[] = {
 static const struct bl_record seat_record =
     BL_RECORD("plan_seat", struct bl_seat, seat_members, .closed = true, .kinds = seat_records);
 
-/* ---- Limits ---------------------------------------------------------------------------------- */
-
 #define BL_RECORD_STRUCT struct bl_feature_limits
 static const struct bl_member budget_members[] = {
     BL_MEMBER_INTEGER("max_budget_tokens", max_budget_tokens, .nullable = true, .none = -1,
@@ -89,8 +83,6 @@ static const struct bl_member limits_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record limits_record =
     BL_RECORD("plan_limits", struct bl_feature_limits, limits_members, .closed = true);
-
-/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 #define BL_RECORD_STRUCT struct bl_verify_plan
 static const struct bl_member verify_members[] = {
@@ -155,8 +147,6 @@ static const struct bl_member task_members[] = {
 static const struct bl_record task_record =
     BL_RECORD("plan_task", struct written_task, task_members, .closed = true);
 static const struct bl_member task_element = BL_ELEMENT(struct written_task, &task_record);
-
-/* ---- The plan -------------------------------------------------------------------------------- */
 
 struct written_plan {
     struct bl_plan plan;
