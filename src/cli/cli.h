@@ -144,6 +144,7 @@ struct cli_answer {
 
 extern const struct bl_numbers cli_exits_failing; /* 0 and 1 */
 extern const struct bl_numbers cli_exits_any;
+extern const struct bl_numbers cli_exits_running; /* of a run that began: it may be stopped */
 
 /* Writes the one line: the members of every envelope, then those of that record. BL_ELIMIT: it does
  * not fit. */
@@ -160,21 +161,6 @@ struct cli_stream;
 void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                        const struct bl_record *record, const void *from);
 
-/* Writes members of the envelope's object. */
-typedef void cli_payload(struct bl_json_writer *writer, const void *context);
-
-/* Writes the one line: the common members, then the payload's. BL_ELIMIT: it does not fit. */
-int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
-                       cli_payload *payload, const void *context);
-/* The same to standard output. Returns the exit code of the process: `exit_code`, unless the line
- * could not be written. */
-int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
-                       const void *context);
-/* As cli_answer_stream. */
-void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
-                         cli_payload *payload, const void *context);
-/* Member "error" of an envelope; `context` is a struct bl_error. */
-void cli_error_payload(struct bl_json_writer *writer, const void *context);
 /* Says what went wrong, in the format of the answer, and returns the exit code. */
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code);
 /* The same for a wrong command line: in the format that it asked for anywhere, exit code 2. */

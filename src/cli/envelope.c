@@ -52,6 +52,9 @@ const struct bl_record cli_failure_record = BL_RECORD("failure", struct bl_error
 static const int64_t failing[] = {CLI_EXIT_OK, CLI_EXIT_FAILED};
 const struct bl_numbers cli_exits_failing = BL_NUMBERS(failing);
 const struct bl_numbers cli_exits_any = {0};
+static const int64_t running[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
+                                  CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
+const struct bl_numbers cli_exits_running = BL_NUMBERS(running);
 
 static void write_common(struct bl_json_writer *writer, const struct cli_call *call, int exit_code)
 {
@@ -68,15 +71,15 @@ static void write_common(struct bl_json_writer *writer, const struct cli_call *c
     bl_record_write_members(writer, &cli_head_record, &head);
 }
 
-int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
-                       cli_payload *payload, const void *context)
+int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
+                     const struct bl_record *record, const void *from)
 {
     struct bl_json_writer writer;
 
     bl_json_writer_init(&writer, out);
     bl_json_write_object(&writer);
     write_common(&writer, call, exit_code);
-    payload(&writer, context);
+    bl_record_write_members(&writer, record, from);
     bl_json_write_end(&writer);
     int result = bl_json_writer_done(&writer);
     if (result != 0)
@@ -84,72 +87,38 @@ int cli_envelope_write(struct bl_buffer *out, const struct cli_call *call, int e
     return bl_buffer_append_byte(out, '\n');
 }
 
-int cli_envelope_print(const struct cli_call *call, int exit_code, cli_payload *payload,
-                       const void *context)
+int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
+                     const void *from)
 {
     BL_AUTO_BUFFER(line, ENVELOPE_MAX);
 
-    int result = cli_envelope_write(&line, call, exit_code, payload, context);
+    int result = cli_answer_write(&line, call, exit_code, record, from);
     if (result == 0)
         exit_code = cli_print_raw(call, bl_buffer_text(&line), exit_code);
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }
 
-struct answer {
-    const struct bl_record *record;
-    const void *from;
-};
-
-static void answer_payload(struct bl_json_writer *writer, const void *context)
-{
-    const struct answer *answer = context;
-    bl_record_write_members(writer, answer->record, answer->from);
-}
-
-int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
-                     const struct bl_record *record, const void *from)
-{
-    return cli_envelope_write(out, call, exit_code, answer_payload, &(struct answer){record, from});
-}
-
-int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
-                     const void *from)
-{
-    return cli_envelope_print(call, exit_code, answer_payload, &(struct answer){record, from});
-}
-
-void cli_envelope_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
-                         cli_payload *payload, const void *context)
+void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
+                       const struct bl_record *record, const void *from)
 {
     struct bl_error error = {0};
     BL_AUTO_BUFFER(line, LONG_ENVELOPE_MAX);
 
-    int code = cli_envelope_write(&line, call, *exit_code, payload, context);
+    int code = cli_answer_write(&line, call, *exit_code, record, from);
     if (code != 0) {
         bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
                      "the answer cannot be written: %s", bl_error_text(code));
         *exit_code = CLI_EXIT_FAILED;
         bl_buffer_clear(&line);
-        cli_envelope_write(&line, call, *exit_code, cli_error_payload, &error);
+        cli_answer_write(&line, call, *exit_code, &cli_failure_record, &error);
     }
     cli_stream_write(stream, bl_buffer_text(&line));
-}
-
-void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
-                       const struct bl_record *record, const void *from)
-{
-    cli_envelope_stream(stream, call, exit_code, answer_payload, &(struct answer){record, from});
-}
-
-void cli_error_payload(struct bl_json_writer *writer, const void *context)
-{
-    bl_record_write_members(writer, &cli_failure_record, context);
 }
 
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)
 {
     if (call->format != CLI_FORMAT_TEXT)
-        return cli_envelope_print(call, exit_code, cli_error_payload, error);
+        return cli_answer_print(call, exit_code, &cli_failure_record, error);
     cli_complain(call, error);
     return exit_code;
 }

@@ -7,11 +7,17 @@
 
 #include "cli/cli.h"
 
-static void write_answer(struct bl_json_writer *writer, const void *context)
-{
-    bl_json_write_key(writer, BL_TEXT("answer"));
-    bl_json_write_string(writer, context);
-}
+struct said {
+    const char *answer;
+};
+
+#define BL_RECORD_STRUCT struct said
+static const struct bl_member said_members[] = {
+    BL_MEMBER_STRING("answer", answer),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record said_record = BL_RECORD("said", struct said, said_members);
 
 static void check_line(const struct bl_buffer *line, const char *rest)
 {
@@ -28,7 +34,7 @@ static void common_members_come_first_on_one_line(void **state)
 
     (void)state;
     bl_buffer_init(&line, 4096);
-    assert_int_equal(cli_envelope_write(&line, &call, 3, write_answer, "a\nb"), 0);
+    assert_int_equal(cli_answer_write(&line, &call, 3, &said_record, &(struct said){"a\nb"}), 0);
     check_line(&line, "\"command\":\"doctor\",\"exit_code\":3,\"output_format\":\"json\","
                       "\"schema_version\":1,\"answer\":\"a\\nb\"}\n");
     bl_buffer_append_byte(&line, '\0');
@@ -43,7 +49,7 @@ static void in_a_stream_the_envelope_is_the_result(void **state)
 
     (void)state;
     bl_buffer_init(&line, 4096);
-    assert_int_equal(cli_envelope_write(&line, &call, 0, write_answer, "x"), 0);
+    assert_int_equal(cli_answer_write(&line, &call, 0, &said_record, &(struct said){"x"}), 0);
     bl_buffer_append_byte(&line, '\0');
     assert_memory_equal(line.data, "{\"type\":\"result\",\"timestamp\":", 29);
     assert_non_null(strstr(line.data, "\"command\":\"belay\""));
@@ -61,7 +67,7 @@ static void an_error_has_all_its_members(void **state)
     bl_buffer_init(&line, 4096);
     bl_error_set(&error, BL_ENOENT, BL_KIND_SESSION, "open", NULL, "no such session");
     error.retryable = true;
-    assert_int_equal(cli_envelope_write(&line, &call, 1, cli_error_payload, &error), 0);
+    assert_int_equal(cli_answer_write(&line, &call, 1, &cli_failure_record, &error), 0);
     check_line(&line, "\"command\":\"doctor\",\"exit_code\":1,\"output_format\":\"json\","
                       "\"schema_version\":1,\"error\":{\"kind\":\"session\",\"operation\":\"open\","
                       "\"target\":null,\"retryable\":true,\"message\":\"no such session\","
@@ -78,7 +84,8 @@ static void a_line_that_does_not_fit_is_an_error(void **state)
 
     (void)state;
     bl_buffer_init(&line, 64);
-    assert_int_equal(cli_envelope_write(&line, &call, 0, write_answer, "x"), BL_ELIMIT);
+    assert_int_equal(cli_answer_write(&line, &call, 0, &said_record, &(struct said){"x"}),
+                     BL_ELIMIT);
     bl_buffer_done(&line);
 }
 

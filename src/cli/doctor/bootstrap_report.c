@@ -167,7 +167,7 @@ const struct cli_answer bootstrap_answer = {
     BL_RECORD("bootstrap", struct bootstrap, bootstrap_members,
               .about = "Everything a session starts with, and its first turn. When it could not "
                        "begin it holds an error instead."),
-    .of = "bootstrap", .exits = &run_exits};
+    .of = "bootstrap", .exits = &cli_exits_running};
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 

@@ -349,16 +349,13 @@ static const struct bl_member failure_members[] = {
 static const struct bl_record failure_record =
     BL_RECORD("failure", struct feature_outcome, failure_members);
 
-static const int64_t exits[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
-                                CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
-static const struct bl_numbers outcome_exits = BL_NUMBERS(exits);
 static const int64_t failures[] = {CLI_EXIT_FAILED, CLI_EXIT_USAGE, CLI_EXIT_CLIENT_GONE,
                                    CLI_EXIT_TERMINATED};
 static const struct bl_numbers outcome_failures = BL_NUMBERS(failures);
 const struct cli_answer feature_answer = {
     BL_RECORD("feature", struct feature_outcome, outcome_members),
     .of = "feature run, resume and retry, and of status of one feature",
-    .exits = &outcome_exits,
+    .exits = &cli_exits_running,
     .failure = &failure_record,
     .failures = &outcome_failures,
     .format = CLI_ANSWER_ANY,

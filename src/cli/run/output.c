@@ -75,10 +75,6 @@ static const struct bl_listener *listener(struct run_work *work)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static const int64_t exits[] = {CLI_EXIT_OK,      CLI_EXIT_FAILED,      CLI_EXIT_LIMIT,
-                                CLI_EXIT_TIMEOUT, CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
-const struct bl_numbers run_exits = BL_NUMBERS(exits);
-
 static const struct bl_member run_members[] = {
     BL_MEMBER_INCLUDE(&bl_run_answer_record),
     BL_MEMBER_END,
@@ -87,7 +83,7 @@ const struct cli_answer run_answer = {
     BL_RECORD("run", struct bl_run_answer, run_members,
               .about = "One line on standard output; in stream-json the last one. When the run "
                        "could not begin it holds an error instead."),
-    .of = "run", .exits = &run_exits, .format = CLI_ANSWER_ANY};
+    .of = "run", .exits = &cli_exits_running, .format = CLI_ANSWER_ANY};
 
 void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from)
 {

@@ -144,7 +144,6 @@ extern const struct run_face run_face;
 
 /* The envelope as the last line on the stream. */
 void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from);
-extern const struct bl_numbers run_exits; /* exit codes of a run that began */
 /* Of the process, by what came of the run. */
 int run_exit_code(const struct run_work *work);
 /* For people, on standard error: why it did not complete, the receipt, who died before. */
