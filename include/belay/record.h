@@ -303,7 +303,8 @@ int bl_record_check(const struct bl_record *record, const struct bl_json *value,
                     struct bl_record_fault *fault);
 /* Reads what fits, for documents that may be newer, or broken in places: a member that does not fit
  * or is missing has its absent value, and so has every member where `value` is not an object, or a
- * member that is `vital` does not fit or is missing. Such an element of a list is left out. */
+ * member that is `vital` does not fit or is missing. Such an element of a list is left out. A text
+ * keeps a name that the table does not have, and a time may have any number of decimals. */
 void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
                     const struct bl_json *value, void *into);
 /* "tasks[3].timeout: expected …", or the message alone; the hint follows it. */

@@ -686,6 +686,31 @@ static void a_lenient_reader_leaves_out_elements_without_a_vital_member(void **s
     bl_arena_done(&arena);
 }
 
+static void a_lenient_reader_keeps_names_and_times_of_newer_documents(void **state BL_UNUSED)
+{
+    struct sight {
+        const char *colour;
+        int64_t seen_wall_ns;
+    } sight;
+#define BL_RECORD_STRUCT struct sight
+    static const struct bl_member sight_members[] = {
+        BL_MEMBER_STRING("colour", colour, .names = &colours),
+        BL_MEMBER_TIME("seen_at", seen_wall_ns), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+    static const struct bl_record sight_record = BL_RECORD("sight", struct sight, sight_members);
+    static const char newer[] = "{\"colour\":\"mauve\",\"seen_at\":\"2026-11-15T18:50:07.25Z\"}";
+    struct bl_arena arena = {0};
+
+    assert_int_equal(bl_record_check(&sight_record, parse(&arena, newer), NULL), BL_EPARSE);
+    bl_record_take(&arena, &sight_record, parse(&arena, newer), &sight);
+    assert_string_equal(written(&arena, &sight_record, &sight).data,
+                        "{\"colour\":\"mauve\",\"seen_at\":\"2026-11-15T18:50:07.250Z\"}");
+    bl_record_take(&arena, &sight_record, parse(&arena, "{\"colour\":7,\"seen_at\":\"soon\"}"),
+                   &sight);
+    assert_true(sight.colour == NULL && sight.seen_wall_ns == 0);
+    bl_arena_done(&arena);
+}
+
 static void a_flag_may_say_that_there_is_no_value(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
@@ -852,6 +877,7 @@ SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
       cmocka_unit_test(a_secret_is_read_and_never_written),
       cmocka_unit_test(what_does_not_fit_is_absent_where_one_takes_what_fits),
       cmocka_unit_test(a_lenient_reader_leaves_out_elements_without_a_vital_member),
+      cmocka_unit_test(a_lenient_reader_keeps_names_and_times_of_newer_documents),
       cmocka_unit_test(a_flag_may_say_that_there_is_no_value),
       cmocka_unit_test(equal_means_written_alike),
       cmocka_unit_test(the_schema_and_the_reader_agree),
