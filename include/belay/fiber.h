@@ -470,11 +470,54 @@ bool bl_receipt_ready(const struct bl_receipt *receipt);
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
 /* Of all its units: counted, or BL_SURVIVORS_UNKNOWN. */
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
-/* What one JSON object says of it: docs/schemas/receipt.json. */
-extern const struct bl_record bl_receipt_record;
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
 /* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);
+
+/* A unit of a receipt in JSON. A text is NULL if there is none; kind and fate are names, which a
+ * newer belay may have more of. */
+struct bl_unit_row {
+    struct bl_list link;
+    const char *kind;
+    const char *id;
+    const char *name;
+    const char *fate;
+    double ms; /* from the stop to its end; -1: not known */
+    bool has_processes;
+    uint32_t processes;
+    bool has_survivors; /* false: none is written */
+    uint32_t survivors; /* BL_SURVIVORS_UNKNOWN: null, or none was read */
+    const char *unverified;
+    char signal[24];
+    const char *detail;
+    bool has_units;
+    struct bl_list units; /* struct bl_unit_row */
+};
+
+/* A receipt in JSON, to write one or to read one of any origin with bl_record_take: an absent or
+ * malformed `survivors` is then BL_SURVIVORS_UNKNOWN. */
+struct bl_receipt_row {
+    const char *id;
+    const char *scope;
+    const char *reason;
+    const char *origin;
+    int64_t requested_wall_ns; /* 0: not known */
+    double observed_ms;        /* -1 here and below: not known */
+    double quiet_ms;
+    const char *mechanism;
+    bool cancel_observed;
+    uint32_t survivors;
+    const char *unverified;
+    struct bl_text background; /* JSON: an array */
+    struct bl_list units;      /* struct bl_unit_row */
+};
+
+/* Of a struct bl_receipt_row: docs/schemas/receipt.json. */
+extern const struct bl_record bl_receipt_record;
+/* The same line of one that was read. A time that is not known is not told. */
+int bl_receipt_row_line(const struct bl_receipt_row *row, struct bl_buffer *out);
+/* A number of milliseconds in it: "206 ms"; empty: it is not known. */
+void bl_receipt_ms_text(double ms, char out[32]);
 
 /* The members `survivors` (a number, or null) and, with null, `unverified` (why; NULL or empty: not
  * known), into an open object. */

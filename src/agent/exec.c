@@ -80,6 +80,7 @@ static uint64_t generation_of(const struct bl_cell_observe_outcome *outcome)
 static struct exec_answer answer_of(const struct exec_run *run)
 {
     const struct bl_cell_observe_outcome *outcome = &run->outcome;
+    struct bl_receipt_row receipt;
     struct exec_answer answer = {.cell_id = run->cell_id,
                                  .state = EXEC_MISSING,
                                  .wall_ns = bl_now_ns() - run->from_ns,
@@ -99,7 +100,8 @@ static struct exec_answer answer_of(const struct exec_run *run)
     case BL_CELL_OBSERVE_TERMINATED:
         answer.state = EXEC_TERMINATED;
         answer.items = &outcome->terminated.items;
-        answer.reason = bl_json_text(bl_json_get(outcome->terminated.receipt, BL_TEXT("reason")));
+        bl_record_take(run->call->arena, &bl_receipt_record, outcome->terminated.receipt, &receipt);
+        answer.reason = bl_text_from(receipt.reason);
         break;
     case BL_CELL_OBSERVE_MISSING: break;
     }

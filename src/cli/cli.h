@@ -172,12 +172,8 @@ int cli_fail_early(struct cli_call *call, const struct bl_error *error);
 
 /* ---- receipt.c ------------------------------------------------------------------------------- */
 
-/* "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running."; returns the number of its
- * units, those of sub-agents too. */
-uint64_t cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out);
-uint64_t cli_receipt_number(const struct bl_json *object, struct bl_text key); /* 0: none */
-/* A member that is a number of milliseconds, for people. */
-void cli_receipt_ms(const struct bl_json *object, struct bl_text key, char out[32]);
+/* bl_receipt_row_line of a receipt of any origin. */
+void cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 

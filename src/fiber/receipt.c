@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include <belay/record.h>
@@ -224,7 +225,7 @@ struct sum {
     bool forced; /* something had to be killed, or is not known to have ended */
     uint32_t survivors;
     const char *unverified; /* of the first unit that could not be verified; NULL: none */
-    uint32_t processes;
+    uint64_t processes;
     enum bl_mechanism mechanism;      /* the weakest among units that have processes */
     uint32_t plain[BL_UNIT_TASK + 1]; /* units of each kind that have none */
 };
@@ -325,36 +326,17 @@ static double quiet_ms(const struct bl_receipt *receipt, const struct bl_stop *s
     "nothing is claimed."
 #define ABOUT_UNVERIFIED "With survivors null: why the end could not be verified."
 
-/* A unit as it is written. */
-struct unit_row {
-    struct bl_list link;
-    enum bl_unit_kind kind;
-    const char *id;
-    const char *name; /* NULL here and below: none */
-    enum bl_fate fate;
-    double ms;
-    bool has_processes;
-    uint32_t processes;
-    bool has_survivors;
-    uint32_t survivors;
-    const char *unverified;
-    char signal[24];
-    const char *detail;
-    bool has_units;
-    struct bl_list units; /* struct unit_row */
-};
-
 extern const struct bl_record bl_unit_record;
 
-#define BL_RECORD_STRUCT struct unit_row
+#define BL_RECORD_STRUCT struct bl_unit_row
 static const struct bl_member unit_members[] = {
-    BL_MEMBER_ENUM("kind", kind, &kinds),
+    BL_MEMBER_STRING("kind", kind, .names = &kinds),
     BL_MEMBER_STRING("id", id),
     BL_MEMBER_STRING("name", name, .optional = true, .least = 1),
-    BL_MEMBER_ENUM("fate", fate, &fates,
-                   .about = "finished: it won the race, and its result is kept; aborted: it saw "
-                            "the stop and unwound, or all of its processes ended in the grace; "
-                            "killed: a process had to be."),
+    BL_MEMBER_STRING("fate", fate, .names = &fates,
+                     .about = "finished: it won the race, and its result is kept; aborted: it saw "
+                              "the stop and unwound, or all of its processes ended in the grace; "
+                              "killed: a process had to be."),
     BL_MEMBER_NUMBER("ms", ms, .optional = true, .none = -1, .decimals = 1,
                      .about = "From the stop to its end."),
     BL_MEMBER_INTEGER("processes", processes, .optional = true, BL_KNOWN(has_processes),
@@ -367,48 +349,31 @@ static const struct bl_member unit_members[] = {
     BL_MEMBER_WORD("signal", signal, .optional = true, .least = 1, .cut = true,
                    .about = "The strongest that was needed: TERM, KILL, …"),
     BL_MEMBER_STRING("detail", detail, .optional = true, .least = 1),
-    BL_MEMBER_LIST("units", units, &bl_unit_record, struct unit_row, link, .optional = true,
+    BL_MEMBER_LIST("units", units, &bl_unit_record, struct bl_unit_row, link, .optional = true,
                    BL_KNOWN(has_units), .about = "Of an agent: what it had at work."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_unit_record =
-    BL_RECORD("unit", struct unit_row, unit_members, .closed = true);
+    BL_RECORD("unit", struct bl_unit_row, unit_members, .closed = true);
 
 static const struct bl_form receipt_id_form = {"a receipt's id", "^rcp_", NULL};
 
-/* A receipt as it is written. */
-struct receipt_row {
-    const char *id;
-    const char *scope;
-    struct bl_stop stop;
-    int64_t requested_wall_ns;
-    double observed_ms;
-    double quiet_ms;
-    enum bl_mechanism mechanism;
-    bool cancel_observed;
-    uint32_t survivors;
-    const char *unverified;
-    struct bl_text background;
-    struct bl_list units; /* struct unit_row */
-};
-
-#define BL_RECORD_STRUCT struct receipt_row
+#define BL_RECORD_STRUCT struct bl_receipt_row
 static const struct bl_member receipt_members[] = {
     BL_MEMBER_STRING("id", id, .form = &receipt_id_form),
     BL_MEMBER_STRING("scope", scope, .least = 1,
                      .about = "What was stopped: run_…, hold_…, a session, a task."),
-    BL_MEMBER_ENUM("reason", stop.reason, &bl_stop_reasons,
-                   .about = "Of the first stop; later ones change nothing."),
-    BL_MEMBER_WORD("origin", stop.origin, .cut = true,
-                   .about = "Origin of the stop: SIGINT, deadline, …"),
+    BL_MEMBER_STRING("reason", reason, .names = &bl_stop_reasons,
+                     .about = "Of the first stop; later ones change nothing."),
+    BL_MEMBER_STRING("origin", origin, .about = "Origin of the stop: SIGINT, deadline, …"),
     BL_MEMBER_TIME("requested_at", requested_wall_ns, .about = "When the stop was asked for, UTC."),
-    BL_MEMBER_NUMBER("observed_ms", observed_ms, .decimals = 1,
+    BL_MEMBER_NUMBER("observed_ms", observed_ms, .none = -1, .decimals = 1,
                      .about = "From then until the work was told."),
-    BL_MEMBER_NUMBER("quiet_ms", quiet_ms, .decimals = 1,
+    BL_MEMBER_NUMBER("quiet_ms", quiet_ms, .none = -1, .decimals = 1,
                      .about = "From then until the last unit had ended."),
-    BL_MEMBER_ENUM("mechanism", mechanism, &mechanisms,
-                   .about = "The weakest container among the units; none: no processes."),
+    BL_MEMBER_STRING("mechanism", mechanism, .names = &mechanisms,
+                     .about = "The weakest container among the units; none: no processes."),
     BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed,
                       .about = "True when no unit was killed or is unknown: the work itself saw "
                                "the stop."),
@@ -418,16 +383,16 @@ static const struct bl_member receipt_members[] = {
                      .about = ABOUT_UNVERIFIED),
     BL_MEMBER_RAW("background", background, .element = &bl_element_object,
                   .about = "What runs on by agreement."),
-    BL_MEMBER_LIST("units", units, &bl_unit_record, struct unit_row, link),
+    BL_MEMBER_LIST("units", units, &bl_unit_record, struct bl_unit_row, link),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_receipt_record =
-    BL_RECORD("receipt", struct receipt_row, receipt_members, .closed = true);
+    BL_RECORD("receipt", struct bl_receipt_row, receipt_members, .closed = true);
 
 static void fill_units(struct bl_arena *arena, const struct bl_list *units, struct bl_list *rows);
 
-static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct unit_row *row)
+static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct bl_unit_row *row)
 {
     /* Of an agent the units below are written, each with its own survivors; another unit stands for
      * those below it. */
@@ -436,11 +401,11 @@ static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct
         sum.unverified = unit->unverified;
     if (unit->kind != BL_UNIT_AGENT)
         add_up(&unit->units, &sum);
-    *row = (struct unit_row){
-        .kind = unit->kind,
+    *row = (struct bl_unit_row){
+        .kind = bl_unit_kind_name(unit->kind),
         .id = unit->id,
         .name = unit->name[0] != '\0' ? unit->name : NULL,
-        .fate = unit->fate,
+        .fate = bl_fate_name(unit->fate),
         .ms = unit->ms,
         .has_processes = unit->mechanism != BL_MECHANISM_NONE,
         .processes = unit->processes,
@@ -465,7 +430,7 @@ static void fill_units(struct bl_arena *arena, const struct bl_list *units, stru
 {
     bl_list_init(rows);
     BL_LIST_EACH (link, units) {
-        struct unit_row *row = bl_arena_alloc(arena, sizeof *row);
+        struct bl_unit_row *row = bl_arena_alloc(arena, sizeof *row);
         fill_unit(arena, BL_CONTAINER(link, struct bl_unit, link), row);
         bl_list_push_back(rows, &row->link);
     }
@@ -488,46 +453,88 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
 {
     struct sum sum = sum_of(receipt);
     struct bl_arena arena = {0};
-    struct receipt_row row = {
+    struct bl_stop stop;
+    bl_scope_stop_read(receipt->scope, &stop);
+    struct bl_receipt_row row = {
         .id = receipt->id,
         .scope = receipt->scope_id,
+        .reason = bl_stop_reason_name(stop.reason),
+        .origin = stop.origin,
         .requested_wall_ns = receipt->requested_wall_ns,
-        .mechanism = sum.mechanism,
+        .quiet_ms = quiet_ms(receipt, &stop),
+        .mechanism = bl_mechanism_name(sum.mechanism),
         .cancel_observed = bl_receipt_cancel_observed(receipt),
         .survivors = sum.survivors,
         .unverified = unverified_of(sum.survivors, sum.unverified),
         .background = background_of(&arena, receipt),
     };
-    bl_scope_stop_read(receipt->scope, &row.stop);
-    row.quiet_ms = quiet_ms(receipt, &row.stop);
-    if (receipt->observed_ns > row.stop.time_ns)
-        row.observed_ms = (double)(receipt->observed_ns - row.stop.time_ns) / 1e6;
+    if (receipt->observed_ns > stop.time_ns)
+        row.observed_ms = (double)(receipt->observed_ns - stop.time_ns) / 1e6;
     fill_units(&arena, &receipt->stopped, &row.units);
     bl_record_write(writer, &bl_receipt_record, &row);
     bl_arena_done(&arena);
 }
 
+/* ---- For people ------------------------------------------------------------------------------ */
+
+/* "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running."; a unit of processes is
+ * told by these. An empty duration is not told. */
+static int write_line(const struct sum *sum, const char *duration, struct bl_buffer *out)
+{
+    const char *separator = ": ";
+    int code = bl_buffer_printf(out, "Stopped%s%s", duration[0] != '\0' ? " in " : "", duration);
+    for (size_t i = 0; i < BL_COUNT(sum->plain) && code == 0; i++) {
+        if (sum->plain[i] == 0)
+            continue;
+        code = bl_buffer_printf(out, "%s%u %s", separator, sum->plain[i],
+                                bl_unit_kind_noun(i, sum->plain[i] != 1));
+        separator = ", ";
+    }
+    if (code == 0 && sum->processes > 0)
+        code = bl_buffer_printf(out, "%s%" PRIu64 " process%s", separator, sum->processes,
+                                sum->processes == 1 ? "" : "es");
+    if (code == 0)
+        code = bl_buffer_append(out, BL_TEXT(". "));
+    return code != 0 ? code : bl_survivors_text(sum->survivors, bl_text_from(sum->unverified), out);
+}
+
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
 {
-    /* A unit of processes is told by these. */
     struct sum sum = sum_of(receipt);
     struct bl_stop stop;
     char duration[32];
     bl_scope_stop_read(receipt->scope, &stop);
     bl_duration_format((int64_t)(quiet_ms(receipt, &stop) * 1e6), duration);
-    int code = bl_buffer_printf(out, "Stopped in %s", duration);
-    const char *separator = ": ";
-    for (size_t i = 0; i < BL_COUNT(sum.plain) && code == 0; i++) {
-        if (sum.plain[i] == 0)
-            continue;
-        code = bl_buffer_printf(out, "%s%u %s", separator, sum.plain[i],
-                                bl_unit_kind_noun(i, sum.plain[i] != 1));
-        separator = ", ";
+    return write_line(&sum, duration, out);
+}
+
+void bl_receipt_ms_text(double ms, char out[32])
+{
+    out[0] = '\0';
+    if (ms == 0) /* it was rounded to tenths */
+        bl_text_into(out, 32, "less than 0.1 ms");
+    else if (ms > 0 && ms <= 1e12)
+        bl_duration_format((int64_t)(ms * 1e6), out);
+}
+
+static void add_up_rows(const struct bl_list *units, struct sum *sum)
+{
+    BL_LIST_EACH (link, units) {
+        const struct bl_unit_row *unit = BL_CONTAINER(link, struct bl_unit_row, link);
+        size_t kind;
+        if (unit->has_processes)
+            sum->processes += unit->processes;
+        else if (bl_names_find(&kinds, bl_text_from(unit->kind), &kind))
+            sum->plain[kind]++;
+        add_up_rows(&unit->units, sum);
     }
-    if (code == 0 && sum.processes > 0)
-        code = bl_buffer_printf(out, "%s%u process%s", separator, sum.processes,
-                                sum.processes == 1 ? "" : "es");
-    if (code == 0)
-        code = bl_buffer_append(out, BL_TEXT(". "));
-    return code != 0 ? code : bl_survivors_text(sum.survivors, bl_text_from(sum.unverified), out);
+}
+
+int bl_receipt_row_line(const struct bl_receipt_row *row, struct bl_buffer *out)
+{
+    struct sum sum = {.survivors = row->survivors, .unverified = row->unverified};
+    char duration[32];
+    add_up_rows(&row->units, &sum);
+    bl_receipt_ms_text(row->quiet_ms, duration);
+    return write_line(&sum, duration, out);
 }

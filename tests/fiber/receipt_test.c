@@ -1,6 +1,6 @@
 #include <signal.h>
 
-#include <belay/json.h>
+#include <belay/record.h>
 
 #include "fibers.h"
 
@@ -557,6 +557,40 @@ static void a_number_that_is_not_there_is_unknown(void **state)
     assert_int_equal(bl_survivors_add(4, BL_SURVIVORS_UNKNOWN), BL_SURVIVORS_UNKNOWN);
 }
 
+/* Of a newer belay, and damaged: what can be told is told, and nothing else. */
+static void a_receipt_that_was_read_says_what_it_can(void **state BL_UNUSED)
+{
+    static const struct {
+        const char *json;
+        const char *line;
+    } cases[] = {
+        {"{\"quiet_ms\":206.04,\"survivors\":0,\"units\":[{\"kind\":\"model\"},"
+         "{\"kind\":\"agent\",\"units\":[{\"kind\":\"tool\",\"processes\":4},"
+         "{\"kind\":\"model\"}]}]}",
+         "Stopped in 206 ms: 2 model calls, 1 agent, 4 processes. Nothing left running."},
+        {"{\"quiet_ms\":0.0,\"survivors\":2}",
+         "Stopped in less than 0.1 ms. Still running: 2 processes."},
+        {"{\"survivors\":null,\"unverified\":\"no warden\",\"units\":[{\"kind\":\"robot\"},7,"
+         "{\"kind\":\"task\",\"fate\":\"paused\",\"ms\":\"soon\",\"newer\":1}]}",
+         "Stopped: 1 task. Could not verify: no warden."},
+        {"{\"quiet_ms\":-4,\"units\":3}", "Stopped. Could not verify: the reason is not known."},
+    };
+    for (size_t i = 0; i < BL_COUNT(cases); i++) {
+        struct bl_arena arena = {0};
+        struct bl_receipt_row receipt;
+        struct bl_buffer line;
+        const struct bl_json *value;
+        assert_int_equal(bl_json_read(&arena, bl_text_from(cases[i].json), NULL, &value, NULL), 0);
+        bl_record_take(&arena, &bl_receipt_record, value, &receipt);
+        bl_buffer_init(&line, 4096);
+        assert_int_equal(bl_receipt_row_line(&receipt, &line), 0);
+        bl_buffer_append_byte(&line, '\0');
+        assert_string_equal(line.data, cases[i].line);
+        bl_buffer_done(&line);
+        bl_arena_done(&arena);
+    }
+}
+
 /* Every member, byte for byte, on virtual time; the id, which differs from run to run, is blanked.
  */
 static const char whole_receipt[] =
@@ -698,6 +732,7 @@ SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
       cmocka_unit_test(a_name_that_is_not_in_the_table_is_unknown),
       cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
       cmocka_unit_test(a_number_that_is_not_there_is_unknown),
+      cmocka_unit_test(a_receipt_that_was_read_says_what_it_can),
       cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
       cmocka_unit_test(a_receipt_is_not_ready_while_a_unit_is_at_work),
       cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),

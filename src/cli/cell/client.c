@@ -483,7 +483,10 @@ static int answer_outcome(struct asking *asking)
 
 static uint64_t cell_client_number_of(const struct bl_json *cell, const char *key)
 {
-    return cli_receipt_number(cell, bl_text_from(key));
+    int64_t number = 0;
+
+    bl_json_int64(bl_json_get(cell, bl_text_from(key)), &number);
+    return number < 0 ? 0 : (uint64_t)number;
 }
 
 /* "c-7  running  generation 1, 5.1 s, 12 bytes waiting". */

@@ -1,6 +1,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include <belay/record.h>
+
 #include "run.h"
 
 #define ITEMS_MAX ((size_t)64 * 1024 * 1024)
@@ -109,11 +111,12 @@ bool cell_take_outcome(struct cell_work *work, const struct bl_cell_observe_outc
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-static int cell_report_stop_exit_code(struct bl_text reason, struct bl_text origin)
+static int cell_report_stop_exit_code(const char *reason, const char *origin)
 {
-    if (bl_text_equal(reason, BL_TEXT("timeout")))
+    if (reason != NULL && strcmp(reason, bl_stop_reason_name(BL_STOP_TIMEOUT)) == 0)
         return CLI_EXIT_TIMEOUT;
-    return bl_text_equal(origin, BL_TEXT("SIGTERM")) ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
+    return origin != NULL && strcmp(origin, "SIGTERM") == 0 ? CLI_EXIT_TERMINATED
+                                                            : CLI_EXIT_CLIENT_GONE;
 }
 
 /* Of a stop that nothing was there for, or whose answer did not get out. */
@@ -122,8 +125,7 @@ static int scope_exit_code(const struct bl_scope *scope)
     struct bl_stop stop;
 
     bl_scope_stop_read(scope, &stop);
-    return cell_report_stop_exit_code(bl_text_from(bl_stop_reason_name(stop.reason)),
-                                      bl_text_from(stop.origin));
+    return cell_report_stop_exit_code(bl_stop_reason_name(stop.reason), stop.origin);
 }
 
 static const struct bl_cell_error *end_error(const struct cell_work *work)
@@ -199,6 +201,8 @@ static enum run_outcome end_outcome(const struct cell_work *work)
 static int settle_exit_code(struct cell_work *work)
 {
     const struct bl_json *receipt = end_receipt(work);
+    struct bl_receipt_row row;
+    BL_AUTO_ARENA(arena);
 
     if (work->ended && work->end.type == BL_CELL_OBSERVE_MISSING)
         bl_error_set(&work->error, BL_ENOENT, BL_KIND_CELL, "observe the cell", work->cell_id,
@@ -207,9 +211,10 @@ static int settle_exit_code(struct cell_work *work)
         return cli_error_exit_code(&work->error);
     if (!work->ended)
         return scope_exit_code(&work->scope);
-    if (receipt != NULL)
-        return cell_report_stop_exit_code(bl_json_text(bl_json_get(receipt, BL_TEXT("reason"))),
-                                          bl_json_text(bl_json_get(receipt, BL_TEXT("origin"))));
+    if (receipt != NULL) {
+        bl_record_take(&arena, &bl_receipt_record, receipt, &row);
+        return cell_report_stop_exit_code(row.reason, row.origin);
+    }
     return end_error(work) != NULL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 

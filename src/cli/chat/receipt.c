@@ -1,46 +1,50 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include <belay/record.h>
+
 #include "view.h"
 
-#define DEPTH_MAX 8u
-
-static void chat_receipt_write_unit(const struct bl_json *unit, const struct chat_frame *frame,
+static void chat_receipt_write_unit(const struct bl_unit_row *unit, const struct chat_frame *frame,
                                     size_t indent)
 {
     static const struct text_style dim = {.dim = true}, hard = {.colour = TEXT_YELLOW};
-    struct bl_text kind = bl_json_text(bl_json_get(unit, BL_TEXT("kind")));
-    struct bl_text fate = bl_json_text(bl_json_get(unit, BL_TEXT("fate")));
-    struct bl_text name = bl_json_text(bl_json_get(unit, BL_TEXT("name")));
-    struct bl_text detail = bl_json_text(bl_json_get(unit, BL_TEXT("detail")));
-    struct bl_text ended_by = bl_json_text(bl_json_get(unit, BL_TEXT("signal")));
-    uint64_t processes = cli_receipt_number(unit, BL_TEXT("processes"));
-    bool killed = bl_text_equal(fate, BL_TEXT("killed")) || bl_text_equal(fate, BL_TEXT("unknown"));
+    const char *kind = unit->kind != NULL ? unit->kind : "";
+    const char *fate = unit->fate != NULL ? unit->fate : "";
+    bool killed = strcmp(fate, bl_fate_name(BL_FATE_KILLED)) == 0 ||
+                  strcmp(fate, bl_fate_name(BL_FATE_UNKNOWN)) == 0;
     BL_AUTO_BUFFER(text, SIZE_MAX / 2);
     char duration[32];
 
-    if (name.size == 0)
-        name = bl_json_text(bl_json_get(unit, BL_TEXT("id")));
-    cli_receipt_ms(unit, BL_TEXT("ms"), duration);
-    bl_buffer_printf(&text, "%-5.*s %-8.*s %7s  ", BL_TEXT_ARG(kind), BL_TEXT_ARG(fate), duration);
-    bl_buffer_append(&text, name);
-    if (processes > 0)
-        bl_buffer_printf(&text, ", %" PRIu64 " process%s", processes, processes == 1 ? "" : "es");
-    if (ended_by.size > 0)
-        bl_buffer_printf(&text, ", " BL_TEXT_FORMAT, BL_TEXT_ARG(ended_by));
-    if (detail.size > 0)
-        bl_buffer_printf(&text, ", " BL_TEXT_FORMAT, BL_TEXT_ARG(detail));
+    bl_receipt_ms_text(unit->ms, duration);
+    bl_buffer_printf(&text, "%-5s %-8s %7s  ", kind, fate,
+                     duration[0] != '\0' ? duration : "unknown");
+    bl_buffer_append(&text, bl_text_from(unit->name != NULL ? unit->name : unit->id));
+    if (unit->processes > 0)
+        bl_buffer_printf(&text, ", %u process%s", unit->processes,
+                         unit->processes == 1 ? "" : "es");
+    if (unit->signal[0] != '\0')
+        bl_buffer_printf(&text, ", %s", unit->signal);
+    if (unit->detail != NULL)
+        bl_buffer_printf(&text, ", %s", unit->detail);
     chat_line(frame, indent, bl_buffer_text(&text), killed ? &hard : &dim);
 }
 
-static void write_units(const struct bl_json *units, const struct chat_frame *frame, size_t indent,
-                        unsigned depth)
+static void write_units(const struct bl_list *units, const struct chat_frame *frame, size_t indent)
 {
-    BL_JSON_EACH (unit, units) {
+    BL_LIST_EACH (link, units) {
+        const struct bl_unit_row *unit = BL_CONTAINER(link, struct bl_unit_row, link);
         chat_receipt_write_unit(unit, frame, indent);
-        if (depth < DEPTH_MAX)
-            write_units(bl_json_get(unit, BL_TEXT("units")), frame, indent + 2, depth + 1);
+        write_units(&unit->units, frame, indent + 2);
     }
+}
+
+/* One alone is told by the line. */
+static bool chat_receipt_has_several(const struct bl_list *units)
+{
+    return units->next != units->previous ||
+           (!bl_list_empty(units) &&
+            !bl_list_empty(&BL_CONTAINER(units->next, struct bl_unit_row, link)->units));
 }
 
 static void chat_receipt_write_background(const struct bl_json *jobs,
@@ -63,24 +67,20 @@ static void chat_receipt_write_background(const struct bl_json *jobs,
 bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *frame, size_t indent)
 {
     static const struct text_style good = {.bold = true}, bad = {.bold = true, .colour = TEXT_RED};
-    const struct bl_json *receipt;
+    const struct bl_json *value;
+    struct bl_receipt_row receipt;
     BL_AUTO_ARENA(arena);
-    struct bl_buffer line;
+    BL_AUTO_BUFFER(line, SIZE_MAX / 2);
     char mark[] = "        ";
 
-    bool read = bl_json_read(&arena, json, NULL, &receipt, NULL) == 0 &&
-                bl_json_is(receipt, BL_JSON_OBJECT);
-    if (read) {
-        bl_buffer_init(&line, SIZE_MAX / 2);
-        uint64_t count = cli_receipt_line(receipt, &line);
-        mark[indent < sizeof mark - 1 ? indent : sizeof mark - 1] = '\0';
-        chat_paragraph(frame, mark, bl_buffer_text(&line),
-                       bl_survivors_read(receipt, NULL) != 0 ? &bad : &good);
-        bl_buffer_done(&line);
-        if (units && count > 1)
-            write_units(bl_json_get(receipt, BL_TEXT("units")), frame, indent + 2, 0);
-        chat_receipt_write_background(bl_json_get(receipt, BL_TEXT("background")), frame,
-                                      indent + 2);
-    }
-    return read;
+    if (bl_json_read(&arena, json, NULL, &value, NULL) != 0 || !bl_json_is(value, BL_JSON_OBJECT))
+        return false;
+    bl_record_take(&arena, &bl_receipt_record, value, &receipt);
+    bl_receipt_row_line(&receipt, &line);
+    mark[indent < sizeof mark - 1 ? indent : sizeof mark - 1] = '\0';
+    chat_paragraph(frame, mark, bl_buffer_text(&line), receipt.survivors != 0 ? &bad : &good);
+    if (units && chat_receipt_has_several(&receipt.units))
+        write_units(&receipt.units, frame, indent + 2);
+    chat_receipt_write_background(bl_json_get(value, BL_TEXT("background")), frame, indent + 2);
+    return true;
 }

@@ -144,13 +144,14 @@ const struct cli_answer cancel_answer = {BL_RECORD("cancel", struct cancelling, 
 /* A stop has failed unless it is proved that nothing is left. */
 static int command_cancel_exit_code_of(struct cancelling *cancelling)
 {
-    const struct bl_json *receipt = NULL;
+    const struct bl_json *value;
+    struct bl_receipt_row receipt;
 
-    if (cancelling->receipt.size > 0 &&
-        bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &receipt, NULL) == 0 &&
-        bl_survivors_read(receipt, NULL) != 0)
-        return CLI_EXIT_FAILED;
-    return CLI_EXIT_OK;
+    if (cancelling->receipt.size == 0 ||
+        bl_json_read(&cancelling->arena, cancelling->receipt, NULL, &value, NULL) != 0)
+        return CLI_EXIT_OK;
+    bl_record_take(&cancelling->arena, &bl_receipt_record, value, &receipt);
+    return receipt.survivors == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
 static int command_cancel_print_text(const struct cli_call *call, struct cancelling *cancelling,

@@ -1,6 +1,8 @@
 /* What a run says at its beginning and at its end. */
 #include <stdio.h>
 
+#include <belay/record.h>
+
 #include "cli/chat/view.h"
 #include "feature.h"
 
@@ -301,15 +303,18 @@ static void put_unverified(const struct bl_feature_view *view, struct bl_buffer 
 static const struct bl_json *feature_text_find_receipt(const struct bl_feature_view *view,
                                                        const char *id, struct bl_arena *arena)
 {
-    struct bl_text wanted = bl_text_from(id != NULL ? id : view->run_id);
-    const char *member = id != NULL ? "id" : "scope";
+    const char *wanted = id != NULL ? id : view->run_id;
+    struct bl_receipt_row row;
 
     bl_arena_reset(arena);
     BL_LIST_EACH (link, &view->receipts) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *receipt;
-        if (wanted.size > 0 && bl_json_read(arena, record->json, NULL, &receipt, NULL) == 0 &&
-            bl_text_equal(bl_json_text(bl_json_get(receipt, bl_text_from(member))), wanted))
+        if (wanted == NULL || bl_json_read(arena, record->json, NULL, &receipt, NULL) != 0)
+            continue;
+        bl_record_take(arena, &bl_receipt_record, receipt, &row);
+        const char *found = id != NULL ? row.id : row.scope;
+        if (found != NULL && strcmp(found, wanted) == 0)
             return receipt;
     }
     return NULL;

@@ -1,6 +1,8 @@
 /* What happens in a turn, as updates of its session. */
 #include <stdio.h>
 
+#include <belay/record.h>
+
 #include "acp.h"
 
 #define TITLE_MAX  ((size_t)200)
@@ -379,12 +381,13 @@ static void update_take_end(struct acp_session *session, struct acp_call *call,
 }
 
 /* What became of a call that was stopped, by its receipt. */
-static struct bl_text update_fate_of(const struct bl_json *units, const struct acp_call *call)
+static struct bl_text update_fate_of(const struct bl_list *units, const struct acp_call *call)
 {
-    BL_JSON_EACH (unit, units) {
-        if (bl_text_equal(bl_json_text(bl_json_get(unit, BL_TEXT("id"))), bl_text_from(call->call)))
-            return bl_json_text(bl_json_get(unit, BL_TEXT("fate")));
-        struct bl_text below = update_fate_of(bl_json_get(unit, BL_TEXT("units")), call);
+    BL_LIST_EACH (link, units) {
+        const struct bl_unit_row *unit = BL_CONTAINER(link, struct bl_unit_row, link);
+        if (unit->id != NULL && strcmp(unit->id, call->call) == 0)
+            return bl_text_from(unit->fate);
+        struct bl_text below = update_fate_of(&unit->units, call);
         if (below.size > 0)
             return below;
     }
@@ -404,20 +407,21 @@ static struct acp_call *find_stopped(const struct acp_session *session)
 /* That of one call alone comes before its end, that of the turn after the ends of all. */
 static void update_take_receipt(struct acp_session *session, const struct bl_event *event)
 {
-    const struct bl_json *receipt = NULL;
+    const struct bl_json *value = NULL;
+    struct bl_receipt_row receipt;
     struct acp_call *call;
     BL_AUTO_ARENA(arena);
 
-    if (bl_json_read(&arena, event->json, NULL, &receipt, NULL) != 0)
-        receipt = NULL;
-    const struct bl_json *units = bl_json_get(receipt, BL_TEXT("units"));
+    if (bl_json_read(&arena, event->json, NULL, &value, NULL) != 0)
+        value = NULL;
+    bl_record_take(&arena, &bl_receipt_record, value, &receipt);
     if (event->id.size > 0) {
         call = update_find_call(session, event);
         if (call != NULL)
-            bl_text_into(call->fate, sizeof call->fate, update_fate_of(units, call).data);
+            bl_text_into(call->fate, sizeof call->fate, update_fate_of(&receipt.units, call).data);
     } else {
         while ((call = find_stopped(session)) != NULL)
-            update_tell_ended(session, call, false, update_fate_of(units, call));
+            update_tell_ended(session, call, false, update_fate_of(&receipt.units, call));
     }
 }
 

@@ -54,10 +54,12 @@ static void mcp_cell_take_fault(struct bl_arena *arena, const struct bl_cell_fau
 static void mcp_cell_take_receipt(struct bl_arena *arena, const struct bl_json *receipt,
                                   struct mcp_outcome *outcome)
 {
-    struct bl_text reason = bl_json_text(bl_json_get(receipt, BL_TEXT("reason")));
+    struct bl_receipt_row row;
 
+    bl_record_take(arena, &bl_receipt_record, receipt, &row);
     outcome->receipt = bl_json_value_text(arena, receipt);
-    outcome->cancelled = !bl_text_equal(reason, BL_TEXT("timeout"));
+    outcome->cancelled = !bl_text_equal(bl_text_from(row.reason),
+                                        bl_text_from(bl_stop_reason_name(BL_STOP_TIMEOUT)));
 }
 
 static void take_observed(struct bl_arena *arena, const struct bl_cell_observe_outcome *seen,

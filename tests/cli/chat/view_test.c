@@ -215,6 +215,21 @@ static void a_stop_shows_its_receipt(void **state)
     end();
 }
 
+/* The receipt of an owner that died says no times. */
+static void a_time_that_is_not_known_is_not_told(void **state)
+{
+    (void)state;
+    begin(80, false);
+    chat_view_receipt(view, BL_TEXT("{\"survivors\":0,\"units\":["
+                                    "{\"kind\":\"turn\",\"id\":\"turn_1\",\"fate\":\"killed\"},"
+                                    "{\"kind\":\"robot\",\"name\":\"r2\",\"fate\":\"paused\","
+                                    "\"ms\":0}]}"));
+    taken("Stopped: 1 turn. Nothing left running.\n"
+          "  turn  killed   unknown  turn_1\n"
+          "  robot paused   less than 0.1 ms  r2\n");
+    end();
+}
+
 static void survivors_are_red(void **state)
 {
     (void)state;
@@ -471,7 +486,8 @@ SUITE(chat_view, cmocka_unit_test(a_conversation_is_prompts_and_markdown),
       cmocka_unit_test(a_cell_is_a_line_for_what_it_does_and_its_calls_are_calls),
       cmocka_unit_test(sub_agents_have_their_calls_below_them_and_end_in_a_line),
       cmocka_unit_test(a_sub_agent_that_was_stopped_says_so),
-      cmocka_unit_test(a_stop_shows_its_receipt), cmocka_unit_test(survivors_are_red),
+      cmocka_unit_test(a_stop_shows_its_receipt),
+      cmocka_unit_test(a_time_that_is_not_known_is_not_told), cmocka_unit_test(survivors_are_red),
       cmocka_unit_test(a_broken_receipt_proves_nothing),
       cmocka_unit_test(every_end_of_a_turn_is_said_in_words),
       cmocka_unit_test(what_happens_besides_is_a_line),
