@@ -519,11 +519,11 @@ int bl_receipt_row_line(const struct bl_receipt_row *row, struct bl_buffer *out)
 /* A number of milliseconds in it: "206 ms"; empty: it is not known. */
 void bl_receipt_ms_text(double ms, char out[32]);
 
-/* The members `survivors` (a number, or null) and, with null, `unverified` (why; NULL or empty: not
- * known), into an open object. */
-void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const char *unverified);
-/* Reads them back from an object. A missing or malformed number is unknown. `*ret_unverified` (may
- * be NULL) lives as long as the object. */
+/* What a receipt says in `unverified`: NULL where the number is known, and never empty where it is
+ * not. */
+const char *bl_survivors_unverified(uint32_t survivors, const char *unverified);
+/* Reads both members from an object. A missing or malformed number is unknown. `*ret_unverified`
+ * (may be NULL) lives as long as the object. */
 uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified);
 /* The sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could not
  * verify: REASON." */

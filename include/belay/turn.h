@@ -431,6 +431,8 @@ struct bl_event {
 /* One JSON object: docs/schemas/event.json. */
 extern const struct bl_record bl_event_record;
 void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event);
+/* The number of an event of any type, a newer one too; 0: it has none. */
+uint64_t bl_event_seq(struct bl_arena *arena, const struct bl_json *event);
 
 /* Only consumes. May wait, which holds the turn up; must not fail it. */
 struct bl_listener {

@@ -179,22 +179,11 @@ uint32_t bl_survivors_add(uint32_t left, uint32_t right)
     return sum >= BL_SURVIVORS_UNKNOWN ? BL_SURVIVORS_UNKNOWN : (uint32_t)sum;
 }
 
-static const char *unverified_of(uint32_t survivors, const char *unverified)
+const char *bl_survivors_unverified(uint32_t survivors, const char *unverified)
 {
     if (survivors != BL_SURVIVORS_UNKNOWN)
         return NULL;
     return unverified == NULL || unverified[0] == '\0' ? REASON_UNKNOWN : unverified;
-}
-
-void bl_survivors_write(struct bl_json_writer *writer, uint32_t survivors, const char *unverified)
-{
-    if (survivors != BL_SURVIVORS_UNKNOWN) {
-        bl_json_put_uint64(writer, "survivors", survivors);
-        return;
-    }
-    bl_json_write_key(writer, BL_TEXT("survivors"));
-    bl_json_write_null(writer);
-    bl_json_put_string(writer, "unverified", unverified_of(survivors, unverified));
 }
 
 uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified)
@@ -411,7 +400,7 @@ static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct
         .processes = unit->processes,
         .has_survivors = sum.survivors != 0,
         .survivors = sum.survivors,
-        .unverified = unverified_of(sum.survivors, sum.unverified),
+        .unverified = bl_survivors_unverified(sum.survivors, sum.unverified),
         .detail = unit->detail[0] != '\0' ? unit->detail : NULL,
         .has_units = unit->kind == BL_UNIT_AGENT,
     };
@@ -465,7 +454,7 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
         .mechanism = bl_mechanism_name(sum.mechanism),
         .cancel_observed = bl_receipt_cancel_observed(receipt),
         .survivors = sum.survivors,
-        .unverified = unverified_of(sum.survivors, sum.unverified),
+        .unverified = bl_survivors_unverified(sum.survivors, sum.unverified),
         .background = background_of(&arena, receipt),
     };
     if (receipt->observed_ns > stop.time_ns)

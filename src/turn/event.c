@@ -295,6 +295,14 @@ void bl_event_write(struct bl_json_writer *writer, const struct bl_event *event)
     bl_record_write(writer, &bl_event_record, &row);
 }
 
+uint64_t bl_event_seq(struct bl_arena *arena, const struct bl_json *event)
+{
+    struct event_row row;
+
+    bl_record_take(arena, &common_record, event, &row);
+    return row.event.seq;
+}
+
 /* ---- The journal ----------------------------------------------------------------------------- */
 
 void bl_journal_init(struct bl_journal *journal, const struct bl_engine *engine, const char *run,

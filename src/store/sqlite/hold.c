@@ -315,49 +315,35 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
 
 /* ---- What a dead holder left ---- */
 
-static void sqlite_hold_write_unit(struct bl_json_writer *writer, const char *turn,
-                                   const struct bl_wardens_end *end)
-{
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "kind", bl_unit_kind_name(BL_UNIT_TURN));
-    bl_json_put_string(writer, "id", turn);
-    bl_json_put_string(writer, "fate",
-                       bl_fate_name(end->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN));
-    if (end->mechanism != BL_MECHANISM_NONE)
-        bl_json_put_uint64(writer, "processes", end->processes);
-    bl_json_write_end(writer);
-}
-
 /* The receipt of a stop that nobody could write down: its owner was gone. It says what the wardens
  * of that have left on record, and what was seen now. */
 static void sqlite_hold_write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
                                       const char *run, const char *turn)
 {
     const struct bl_wardens_end *end = &hold->recovery.left;
-    static const char *const zeros[] = {"observed_ms", "quiet_ms"};
-    char time[32];
-    bl_time_format(hold->claimant.wall_ns, time);
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "id", hold->recovery.receipt_id);
-    bl_json_put_string(writer, "scope", run);
-    bl_json_put_string(writer, "reason", bl_stop_reason_name(BL_STOP_OWNER_DIED));
-    bl_json_put_string(writer, "origin", hold->recovery.owner);
-    bl_json_put_string(writer, "requested_at", time);
-    for (size_t i = 0; i < BL_COUNT(zeros); i++) {
-        bl_json_write_key(writer, bl_text_from(zeros[i]));
-        bl_json_write_int64(writer, 0);
-    }
-    bl_json_put_string(writer, "mechanism", bl_mechanism_name(end->mechanism));
-    bl_json_put_boolean(writer, "cancel_observed", false);
-    bl_survivors_write(writer, end->survivors, end->unverified);
-    bl_json_write_key(writer, BL_TEXT("background"));
-    bl_json_write_array(writer);
-    bl_json_write_end(writer);
-    bl_json_write_key(writer, BL_TEXT("units"));
-    bl_json_write_array(writer);
-    sqlite_hold_write_unit(writer, turn, end);
-    bl_json_write_end(writer);
-    bl_json_write_end(writer);
+    struct bl_unit_row unit = {
+        .kind = bl_unit_kind_name(BL_UNIT_TURN),
+        .id = turn,
+        .fate = bl_fate_name(end->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN),
+        .ms = -1,
+        .has_processes = end->mechanism != BL_MECHANISM_NONE,
+        .processes = end->processes,
+    };
+    struct bl_receipt_row receipt = {
+        .id = hold->recovery.receipt_id,
+        .scope = run,
+        .reason = bl_stop_reason_name(BL_STOP_OWNER_DIED),
+        .origin = hold->recovery.owner,
+        .requested_wall_ns = hold->claimant.wall_ns,
+        .mechanism = bl_mechanism_name(end->mechanism),
+        .survivors = end->survivors,
+        .unverified = bl_survivors_unverified(end->survivors, end->unverified),
+        .background = BL_TEXT("[]"),
+    };
+
+    bl_list_init(&receipt.units);
+    bl_list_push_back(&receipt.units, &unit.link);
+    bl_record_write(writer, &bl_receipt_record, &receipt);
 }
 
 /* Raises `*last` to the number of the last event in what the query finds. */
@@ -365,7 +351,6 @@ static int last_number(struct sqlite_link *link, struct store_hold *hold, const 
                        const char *sql, uint64_t *last, struct bl_error *error)
 {
     const struct bl_json *event;
-    int64_t seq = 0;
     sqlite3_stmt *row = sqlite_query(link, error, sql, "is", hold->grip.session, run);
     int code = sqlite_next(link, row, error);
     if (code != 1)
@@ -373,11 +358,12 @@ static int last_number(struct sqlite_link *link, struct store_hold *hold, const 
     struct bl_text rest = sqlite_text(row, 0), line, newest = {0};
     while (bl_text_split(&rest, '\n', &line))
         newest = line;
-    if (bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0)
-        bl_json_int64(bl_json_get(event, BL_TEXT("seq")), &seq);
+    uint64_t seq = bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0
+                       ? bl_event_seq(&hold->job.output, event)
+                       : 0;
     sqlite_free(row);
-    if (seq > 0 && (uint64_t)seq > *last)
-        *last = (uint64_t)seq;
+    if (seq > *last)
+        *last = seq;
     return 0;
 }
 
