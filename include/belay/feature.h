@@ -351,7 +351,36 @@ struct bl_task_view {
 extern const struct bl_record bl_task_row_record;
 /* What the envelope says of a task: a struct bl_task_view. */
 extern const struct bl_record bl_task_view_record;
-/* What a stop leaves for the next attempt; the struct is the runner's. */
+
+/* What a stop leaves for the next attempt. A text is NULL if there is none; phase, marker and
+ * reason are names, which a newer belay may have more of. */
+struct bl_checkpoint {
+    uint32_t schema;
+    const char *feature;
+    const char *task;
+    uint32_t attempt;
+    uint64_t epoch;
+    uint32_t turn;
+    const char *phase;
+    const char *marker;
+    const char *reason;
+    const char *triggered_by;
+    int64_t requested_wall_ns; /* 0 here and below: not known */
+    int64_t observed_wall_ns;
+    double elapsed_s; /* -1 here and below: not known */
+    double deadline_s;
+    const char *base_commit;
+    const char *head_commit;
+    int dirty;
+    const char *const *dirty_files;
+    size_t dirty_count;
+    const struct bl_checkpoint_partial *partial; /* the runner's */
+    uint32_t feedback_turn;                      /* 0: none */
+    struct bl_text late_verdict;                 /* JSON; empty: none */
+    struct bl_spent spent;
+    const char *receipt; /* its id */
+};
+
 extern const struct bl_record bl_checkpoint_record;
 /* What the envelope says of a feature: a struct bl_feature_view. */
 extern const struct bl_record bl_feature_view_record;

@@ -522,9 +522,6 @@ void bl_receipt_ms_text(double ms, char out[32]);
 /* What a receipt says in `unverified`: NULL where the number is known, and never empty where it is
  * not. */
 const char *bl_survivors_unverified(uint32_t survivors, const char *unverified);
-/* Reads both members from an object. A missing or malformed number is unknown. `*ret_unverified`
- * (may be NULL) lives as long as the object. */
-uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified);
 /* The sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could not
  * verify: REASON." */
 int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out);

@@ -186,17 +186,6 @@ const char *bl_survivors_unverified(uint32_t survivors, const char *unverified)
     return unverified == NULL || unverified[0] == '\0' ? REASON_UNKNOWN : unverified;
 }
 
-uint32_t bl_survivors_read(const struct bl_json *object, struct bl_text *ret_unverified)
-{
-    int64_t number;
-    if (ret_unverified != NULL)
-        *ret_unverified = bl_json_text(bl_json_get(object, BL_TEXT("unverified")));
-    if (!bl_json_int64(bl_json_get(object, BL_TEXT("survivors")), &number) || number < 0 ||
-        number >= BL_SURVIVORS_UNKNOWN)
-        return BL_SURVIVORS_UNKNOWN;
-    return (uint32_t)number;
-}
-
 int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out)
 {
     if (survivors == 0)

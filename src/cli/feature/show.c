@@ -269,34 +269,31 @@ static void feature_show_put_row(struct bl_buffer *out, const char *head, const 
     bl_buffer_append_byte(out, '\n');
 }
 
-static void feature_show_put_checkpoint(struct bl_buffer *out, const struct bl_json *checkpoint)
+static void feature_show_put_checkpoint(struct bl_buffer *out, const struct bl_json *json)
 {
-    const struct bl_json *files = bl_json_get(checkpoint, BL_TEXT("dirty_files"));
-    int64_t turn = 0, feedback = 0;
-    size_t shown = 0;
+    struct bl_checkpoint checkpoint;
+    BL_AUTO_ARENA(arena);
 
-    bl_json_int64(bl_json_get(checkpoint, BL_TEXT("turn")), &turn);
+    bl_record_take(&arena, &bl_checkpoint_record, json, &checkpoint);
     feature_show_put_head(out, "Checkpoint");
-    bl_buffer_printf(out, "turn %" PRId64 ", ", turn);
-    feature_put_safe(out, bl_json_text(bl_json_get(checkpoint, BL_TEXT("phase"))));
+    bl_buffer_printf(out, "turn %u, ", checkpoint.turn);
+    feature_put_safe(out, bl_text_from(checkpoint.phase));
     bl_buffer_append(out, BL_TEXT(", "));
-    feature_put_safe(out, bl_json_text(bl_json_get(checkpoint, BL_TEXT("marker"))));
-    if (bl_json_int64(bl_json_get(checkpoint, BL_TEXT("feedback_turn")), &feedback) && feedback > 0)
-        bl_buffer_printf(out, ", with the feedback of turn %" PRId64, feedback);
-    if (bl_json_is(bl_json_get(checkpoint, BL_TEXT("late_verdict")), BL_JSON_OBJECT))
+    feature_put_safe(out, bl_text_from(checkpoint.marker));
+    if (checkpoint.feedback_turn > 0)
+        bl_buffer_printf(out, ", with the feedback of turn %u", checkpoint.feedback_turn);
+    if (checkpoint.late_verdict.size > 0)
         bl_buffer_append(out, BL_TEXT(", with a verdict that came too late"));
     bl_buffer_append_byte(out, '\n');
-    if (bl_json_size(files) == 0)
+    if (checkpoint.dirty_count == 0)
         return;
     feature_show_put_head(out, "Not saved");
-    BL_JSON_EACH (file, files) {
-        if (shown++ == FILES)
-            break;
-        bl_buffer_append(out, shown > 1 ? BL_TEXT(", ") : BL_TEXT(""));
-        feature_put_safe(out, bl_json_text(file));
+    for (size_t i = 0; i < checkpoint.dirty_count && i < FILES; i++) {
+        bl_buffer_append(out, i > 0 ? BL_TEXT(", ") : BL_TEXT(""));
+        feature_put_safe(out, bl_text_from(checkpoint.dirty_files[i]));
     }
-    if (bl_json_size(files) > FILES)
-        bl_buffer_printf(out, " and %zu more", bl_json_size(files) - FILES);
+    if (checkpoint.dirty_count > FILES)
+        bl_buffer_printf(out, " and %zu more", checkpoint.dirty_count - FILES);
     bl_buffer_append(out, BL_TEXT(" (uncommitted, in the worktree)\n"));
 }
 

@@ -357,79 +357,82 @@ static void html_put_tasks(struct page *page, const struct report *report)
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
-static void put_units(struct page *page, struct report *report, const struct bl_json *units,
+static void html_put_number(struct page *page, const char *number)
+{
+    page_put(page, "<td class=\"num\">");
+    html_put_text(page, number);
+    page_put(page, "</td>");
+}
+
+static void put_units(struct page *page, struct report *report, const struct bl_list *units,
                       unsigned depth)
 {
-    BL_JSON_EACH (unit, units) {
-        const char *name = report_member(unit, "name");
+    struct bl_arena *arena = &report->arena;
+    BL_LIST_EACH (link, units) {
+        const struct bl_unit_row *unit = BL_CONTAINER(link, struct bl_unit_row, link);
         page_put(page, "<tr><td>%.*s%s", (int)depth * 3, "\xe2\x80\xba\xe2\x80\xba\xe2\x80\xba",
                  depth > 0 ? " " : "");
-        html_put_text(page, report_member(unit, "kind"));
+        html_put_text(page, row_word(unit->kind));
         page_put(page, "</td><td class=\"mono\">");
-        html_put_text(page, name != NULL ? name : report_member(unit, "id"));
+        html_put_text(page, unit->name != NULL ? unit->name : row_word(unit->id));
         page_put(page, "</td><td>");
-        html_put_text(page, report_member(unit, "fate"));
+        html_put_text(page, row_word(unit->fate));
         page_put(page, "</td>");
-        static const char *const numbers[] = {"ms", "processes", "survivors"};
-        for (size_t i = 0; i < BL_COUNT(numbers); i++) {
-            page_put(page, "<td class=\"num\">");
-            html_put_text(page, report_number(&report->arena, unit, numbers[i]));
-            page_put(page, "</td>");
-        }
+        html_put_number(page, report_number(arena, unit->ms));
+        html_put_number(page, report_number(arena, unit->has_processes ? unit->processes : -1.0));
+        html_put_number(page, report_survivors(arena, unit->survivors));
         page_put(page, "<td>");
-        html_put_text(page, report_member(unit, "signal"));
+        html_put_text(page, row_word(unit->signal));
         page_put(page, "</td><td>");
-        html_put_text(page, report_member(unit, "detail"));
+        html_put_text(page, unit->detail);
         page_put(page, "</td></tr>\n");
         if (depth < 3)
-            put_units(page, report, report_get(unit, "units"), depth + 1);
+            put_units(page, report, &unit->units, depth + 1);
     }
+}
+
+static void html_put_ms(struct page *page, struct report *report, const char *name, double ms)
+{
+    struct bl_arena *arena = &report->arena;
+    html_put_fact(page, name, bl_arena_printf(arena, "%s ms", report_number(arena, ms)).data,
+                  false);
 }
 
 static void html_put_receipt(struct page *page, struct report *report,
                              const struct report_stop *stop)
 {
-    const struct bl_json *receipt = stop->receipt;
+    const struct bl_receipt_row *receipt = stop->receipt;
     page_put(page, "<ul class=\"facts small\">\n");
     html_put_fact(page, "Receipt", stop->receipt_id, true);
-    html_put_fact(page, "Scope", report_member(receipt, "scope"), true);
-    html_put_fact(page, "Seen after",
-                  bl_arena_printf(&report->arena, "%s ms",
-                                  report_number(&report->arena, receipt, "observed_ms"))
-                      .data,
-                  false);
-    html_put_fact(
-        page, "Quiet after",
-        bl_arena_printf(&report->arena, "%s ms", report_number(&report->arena, receipt, "quiet_ms"))
-            .data,
-        false);
-    html_put_fact(page, "Held by", report_member(receipt, "mechanism"), false);
-    html_put_fact(page, "Survivors", report_number(&report->arena, receipt, "survivors"), false);
+    html_put_fact(page, "Scope", receipt->scope, true);
+    html_put_ms(page, report, "Seen after", receipt->observed_ms);
+    html_put_ms(page, report, "Quiet after", receipt->quiet_ms);
+    html_put_fact(page, "Held by", row_word(receipt->mechanism), false);
+    html_put_fact(page, "Survivors", report_survivors(&report->arena, receipt->survivors), false);
     page_put(page, "</ul>\n");
-    if (bl_json_size(report_get(receipt, "units")) == 0)
+    if (bl_list_empty(&receipt->units))
         return;
     page_put(page, "<div class=\"scroll\"><table class=\"inner\"><thead><tr><th>Unit</th>"
                    "<th>Name</th><th>Fate</th><th class=\"num\">ms</th>"
                    "<th class=\"num\">Processes</th><th class=\"num\">Survivors</th>"
                    "<th>Signal</th><th>Detail</th></tr></thead><tbody>\n");
-    put_units(page, report, report_get(receipt, "units"), 0);
+    put_units(page, report, &receipt->units, 0);
     page_put(page, "</tbody></table></div>\n");
 }
 
-static void html_put_checkpoint(struct page *page, const struct bl_json *checkpoint)
+static void html_put_checkpoint(struct page *page, const struct bl_checkpoint *checkpoint)
 {
-    page_put(page, "<p class=\"small\"><b>Checkpoint:</b> turn %u, ",
-             report_count(checkpoint, "turn"));
-    html_put_text(page, report_member(checkpoint, "phase"));
+    page_put(page, "<p class=\"small\"><b>Checkpoint:</b> turn %u, ", checkpoint->turn);
+    html_put_text(page, row_word(checkpoint->phase));
     page_put(page, ", ");
-    html_put_text(page, report_member(checkpoint, "marker"));
-    page_put(page, ", %zu uncommitted files", bl_json_size(report_get(checkpoint, "dirty_files")));
-    if (bl_json_is(report_get(checkpoint, "late_verdict"), BL_JSON_OBJECT))
+    html_put_text(page, row_word(checkpoint->marker));
+    page_put(page, ", %zu uncommitted files", checkpoint->dirty_count);
+    if (checkpoint->late_verdict.size > 0)
         page_put(page, ", a late verdict");
     page_put(page, "</p>\n");
-    BL_JSON_EACH (file, report_get(checkpoint, "dirty_files")) {
+    for (size_t i = 0; i < checkpoint->dirty_count; i++) {
         page_put(page, "<div class=\"mono soft\">");
-        html_put_text(page, bl_json_text(file).data);
+        html_put_text(page, checkpoint->dirty_files[i]);
         page_put(page, "</div>\n");
     }
 }

@@ -30,24 +30,6 @@ void page_clean(struct page *page, const char *text, enum clean_form form)
 
 /* ---- Numbers in words ------------------------------------------------------------------------ */
 
-const struct bl_json *report_get(const struct bl_json *object, const char *key)
-{
-    return bl_json_get(object, bl_text_from(key));
-}
-
-const char *report_member(const struct bl_json *object, const char *key)
-{
-    struct bl_text text = bl_json_text(report_get(object, key));
-    return text.size > 0 ? text.data : NULL;
-}
-
-uint32_t report_count(const struct bl_json *object, const char *key)
-{
-    int64_t value;
-    bool known = bl_json_int64(report_get(object, key), &value) && value > 0 && value <= UINT32_MAX;
-    return known ? (uint32_t)value : 0;
-}
-
 const char *report_time(struct bl_arena *arena, int64_t wall_ns)
 {
     char text[32];
@@ -78,18 +60,20 @@ static const char *thousands(struct bl_arena *arena, uint64_t value)
     return bl_arena_text(arena, (struct bl_text){out, (size_t)at}).data;
 }
 
-const char *report_number(struct bl_arena *arena, const struct bl_json *object, const char *key)
+const char *report_number(struct bl_arena *arena, double number)
 {
-    const struct bl_json *value = report_get(object, key);
-    int64_t integer;
-    double number;
     char text[32];
-    if (bl_json_int64(value, &integer) && integer >= 0)
-        return thousands(arena, (uint64_t)integer);
-    if (!bl_json_double(value, &number))
+    if (!(number >= 0))
         return REPORT_UNKNOWN;
+    if (number == trunc(number) && number < 1e15)
+        return thousands(arena, (uint64_t)number);
     size_t size = bl_json_format_double(number, text);
     return bl_arena_text(arena, (struct bl_text){text, size}).data;
+}
+
+const char *report_survivors(struct bl_arena *arena, uint32_t survivors)
+{
+    return report_number(arena, survivors == BL_SURVIVORS_UNKNOWN ? -1.0 : survivors);
 }
 
 static const char *count_text(struct bl_arena *arena, uint64_t count)

@@ -128,12 +128,12 @@ struct report_stop {
     uint32_t attempt; /* 0: not of a task */
     const char *reason;
     const char *triggered_by;
-    const char *cause;                /* both in one: "timeout, by timer"; "user" */
-    const char *at;                   /* a time; "–" */
-    const char *sentence;             /* "Stopped in 206 ms: …", or why there is no receipt */
-    const char *receipt_id;           /* NULL: none */
-    const struct bl_json *receipt;    /* NULL: none, or it is not on record */
-    const struct bl_json *checkpoint; /* NULL: none */
+    const char *cause;                    /* both in one: "timeout, by timer"; "user" */
+    const char *at;                       /* a time; "–" */
+    const char *sentence;                 /* "Stopped in 206 ms: …", or why there is no receipt */
+    const char *receipt_id;               /* NULL: none */
+    const struct bl_receipt_row *receipt; /* NULL: none, or it is not on record */
+    const struct bl_checkpoint *checkpoint; /* NULL: none */
 };
 
 struct report_task {
@@ -198,14 +198,10 @@ void report_place(struct report *report);
 const char *report_seconds(struct bl_arena *arena, double seconds);
 /* As bl_time_format has it; NULL: 0. */
 const char *report_time(struct bl_arena *arena, int64_t wall_ns);
-/* Members of receipts and checkpoints, which may be of another belay. */
-const struct bl_json *report_get(const struct bl_json *object, const char *key);
-/* The text of a member; NULL: it is no string, or empty. */
-const char *report_member(const struct bl_json *object, const char *key);
-/* A count of a member; 0: it is none. */
-uint32_t report_count(const struct bl_json *object, const char *key);
-/* A number of a member with thousands set apart, or as it is; "–". */
-const char *report_number(struct bl_arena *arena, const struct bl_json *object, const char *key);
+/* A number with thousands set apart, or as it is; negative: "–". */
+const char *report_number(struct bl_arena *arena, double number);
+/* The same of survivors; BL_SURVIVORS_UNKNOWN: "–". */
+const char *report_survivors(struct bl_arena *arena, uint32_t survivors);
 
 /* Of the HTML form: how it looks, and the turns of a task. */
 extern const char report_style[];

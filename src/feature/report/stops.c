@@ -3,59 +3,13 @@
 
 #include "feature/parts.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
-#define UNIT_DEPTH_MAX 8u
-#define KINDS          (BL_UNIT_TASK + 1)
-
-struct unit_sum {
-    uint64_t counts[KINDS];
-    uint64_t processes;
-};
-
-static void stops_add_units(struct unit_sum *sum, const struct bl_json *units, unsigned depth)
+static const char *receipt_sentence(struct bl_arena *arena, const struct bl_receipt_row *receipt)
 {
-    BL_JSON_EACH (unit, units) {
-        struct bl_text kind = bl_json_text(report_get(unit, "kind"));
-        bool of_processes = report_get(unit, "processes") != NULL;
-        sum->processes += report_count(unit, "processes");
-        for (size_t i = 0; i < KINDS; i++)
-            sum->counts[i] +=
-                !of_processes && bl_text_equal(kind, bl_text_from(bl_unit_kind_name(i)));
-        if (depth < UNIT_DEPTH_MAX)
-            stops_add_units(sum, report_get(unit, "units"), depth + 1);
-    }
-}
-
-/* As bl_receipt_line says it. */
-static const char *receipt_sentence(struct bl_arena *arena, const struct bl_json *receipt)
-{
-    struct unit_sum sum = {0};
-    const char *separator = ": ";
-    struct bl_text unverified;
-    uint32_t survivors = bl_survivors_read(receipt, &unverified);
-    BL_AUTO_BUFFER(rest, 4096);
-    double quiet_ms = -1;
-    stops_add_units(&sum, report_get(receipt, "units"), 0);
-    bl_json_double(report_get(receipt, "quiet_ms"), &quiet_ms);
-    struct bl_text text = bl_arena_printf(arena, "Stopped in %s",
-                                          quiet_ms == 0 ? "less than 0.1 ms"
-                                                        : report_seconds(arena, quiet_ms / 1000));
-    for (size_t i = 0; i < KINDS; i++) {
-        if (sum.counts[i] == 0)
-            continue;
-        text = bl_arena_printf(arena, "%s%s%" PRIu64 " %s", text.data, separator, sum.counts[i],
-                               bl_unit_kind_noun(i, sum.counts[i] != 1));
-        separator = ", ";
-    }
-    if (sum.processes > 0)
-        text = bl_arena_printf(arena, "%s%s%" PRIu64 " process%s", text.data, separator,
-                               sum.processes, sum.processes == 1 ? "" : "es");
-    bl_survivors_text(survivors, unverified, &rest);
-    text = bl_arena_printf(arena, "%s. " BL_TEXT_FORMAT, text.data,
-                           BL_TEXT_ARG(bl_buffer_text(&rest)));
-    return text.data;
+    BL_AUTO_BUFFER(line, 4096);
+    bl_receipt_row_line(receipt, &line);
+    return bl_arena_text(arena, bl_buffer_text(&line)).data;
 }
 
 static bool was_stopped(const struct bl_task_view *task)
@@ -66,34 +20,39 @@ static bool was_stopped(const struct bl_task_view *task)
            task->row.decision == BL_DECISION_INTERRUPTED;
 }
 
+/* The first that says something; "–". */
+static const char *stops_first(const char *first, const char *second, const char *third)
+{
+    const char *const texts[] = {first, second, third};
+    for (size_t i = 0; i < BL_COUNT(texts); i++) {
+        if (row_word(texts[i]) != NULL)
+            return texts[i];
+    }
+    return REPORT_UNKNOWN;
+}
+
 static void fill_stop(struct report *report, struct report_stop *stop, struct bl_map *receipts)
 {
-    const struct bl_json *receipt = NULL;
+    static const struct bl_receipt_row no_receipt;
+    static const struct bl_checkpoint no_checkpoint;
     if (stop->receipt_id != NULL) {
-        receipt = bl_map_get(receipts, bl_text_from(stop->receipt_id));
+        stop->receipt = bl_map_get(receipts, bl_text_from(stop->receipt_id));
         bl_map_remove(receipts, bl_text_from(stop->receipt_id));
     }
-    const char *asked = report_member(stop->checkpoint, "requested_at");
-    if (asked == NULL)
-        asked = report_member(receipt, "requested_at");
-    stop->receipt = receipt;
-    stop->at = asked != NULL ? asked : stop->at != NULL ? stop->at : REPORT_UNKNOWN;
-    stop->reason = stop->reason != NULL ? stop->reason : report_member(receipt, "reason");
-    if (stop->reason == NULL)
-        stop->reason = report_member(stop->checkpoint, "reason");
-    if (stop->reason == NULL)
-        stop->reason = REPORT_UNKNOWN;
-    if (stop->triggered_by == NULL)
-        stop->triggered_by = report_member(stop->checkpoint, "triggered_by");
-    if (stop->triggered_by == NULL)
-        stop->triggered_by = report_member(receipt, "origin");
-    if (stop->triggered_by == NULL)
-        stop->triggered_by = REPORT_UNKNOWN;
+    const struct bl_receipt_row *receipt = stop->receipt != NULL ? stop->receipt : &no_receipt;
+    const struct bl_checkpoint *checkpoint =
+        stop->checkpoint != NULL ? stop->checkpoint : &no_checkpoint;
+    const char *asked = report_time(&report->arena, checkpoint->requested_wall_ns != 0
+                                                        ? checkpoint->requested_wall_ns
+                                                        : receipt->requested_wall_ns);
+    stop->at = stops_first(asked, stop->at, NULL);
+    stop->reason = stops_first(stop->reason, receipt->reason, checkpoint->reason);
+    stop->triggered_by = stops_first(stop->triggered_by, checkpoint->triggered_by, receipt->origin);
     stop->cause =
         strcmp(stop->reason, stop->triggered_by) == 0
             ? stop->reason
             : bl_arena_printf(&report->arena, "%s, by %s", stop->reason, stop->triggered_by).data;
-    if (receipt != NULL)
+    if (stop->receipt != NULL)
         stop->sentence = receipt_sentence(&report->arena, receipt);
     else if (stop->receipt_id != NULL)
         stop->sentence = "Its receipt is not on record.";
@@ -116,13 +75,27 @@ static void read_receipts(struct report *report, const struct bl_list *list,
 {
     BL_LIST_EACH (link, report_list(list)) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
-        const struct bl_json *receipt = view_record_read(&report->arena, record->json);
-        const char *id = report_member(receipt, "id");
+        const struct bl_json *value = view_record_read(&report->arena, record->json);
+        struct bl_receipt_row *receipt = bl_arena_alloc(&report->arena, sizeof *receipt);
+        bl_record_take(&report->arena, &bl_receipt_record, value, receipt);
+        const char *id = row_word(receipt->id);
         if (id == NULL && strncmp(record->name, "receipt/", 8) == 0)
             id = record->name + 8;
-        if (id != NULL && receipt != NULL)
-            bl_map_set(receipts, bl_text_from(id), (void *)(uintptr_t)receipt, NULL);
+        if (id != NULL && value != NULL)
+            bl_map_set(receipts, bl_text_from(id), receipt, NULL);
     }
+}
+
+/* NULL: none. */
+static const struct bl_checkpoint *stops_checkpoint(struct report *report,
+                                                    const struct bl_task_view *task)
+{
+    struct bl_checkpoint *checkpoint;
+    if (task->checkpoint == NULL)
+        return NULL;
+    checkpoint = bl_arena_alloc(&report->arena, sizeof *checkpoint);
+    bl_record_take(&report->arena, &bl_checkpoint_record, task->checkpoint, checkpoint);
+    return checkpoint;
 }
 
 /* Those of attempts first; whatever receipt is left is of the feature, or of a part of a task. */
@@ -150,13 +123,14 @@ void report_stops_make(struct report *report)
                                          .triggered_by = row_word(view->row.triggered_by),
                                          .at = report_time(&report->arena, view->row.ended_wall_ns),
                                          .receipt_id = row_word(view->row.receipt),
-                                         .checkpoint = view->checkpoint};
+                                         .checkpoint = stops_checkpoint(report, view)};
             fill_stop(report, stop, &receipts);
         }
     }
     BL_MAP_EACH (entry, &receipts) {
         struct report_stop *stop = &report->stops[report->stop_count++];
-        const char *scope = report_member(entry->value, "scope");
+        const struct bl_receipt_row *receipt = entry->value;
+        const char *scope = receipt->scope;
         bool whole = scope == NULL ||
                      (report->view->run_id != NULL && strcmp(scope, report->view->run_id) == 0);
         stop->what = !whole                          ? scope

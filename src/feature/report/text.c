@@ -276,17 +276,15 @@ static void report_text_put_tasks(struct page *page, const struct report *report
                 totals->cost);
 }
 
-static void report_text_put_checkpoint(struct page *page, const struct bl_json *checkpoint)
+static void report_text_put_checkpoint(struct page *page, const struct bl_checkpoint *checkpoint)
 {
-    size_t files = bl_json_size(report_get(checkpoint, "dirty_files"));
-    page_put(page, "    checkpoint: turn %u, ", report_count(checkpoint, "turn"));
-    page_clean(page, report_member(checkpoint, "phase"), CLEAN_LINE);
+    size_t files = checkpoint->dirty_count;
+    page_put(page, "    checkpoint: turn %u, ", checkpoint->turn);
+    page_clean(page, row_word(checkpoint->phase), CLEAN_LINE);
     page_put(page, ", ");
-    page_clean(page, report_member(checkpoint, "marker"), CLEAN_LINE);
+    page_clean(page, row_word(checkpoint->marker), CLEAN_LINE);
     page_put(page, ", %zu uncommitted file%s", files, files == 1 ? "" : "s");
-    page_put(page, "%s\n",
-             bl_json_is(report_get(checkpoint, "late_verdict"), BL_JSON_OBJECT) ? ", a late verdict"
-                                                                                : "");
+    page_put(page, "%s\n", checkpoint->late_verdict.size > 0 ? ", a late verdict" : "");
 }
 
 static void report_text_put_stops(struct page *page, struct report *report)
@@ -309,9 +307,9 @@ static void report_text_put_stops(struct page *page, struct report *report)
             page_put(page, "    receipt ");
             page_clean(page, stop->receipt_id, CLEAN_LINE);
             page_put(page, ": mechanism ");
-            page_clean(page, report_member(stop->receipt, "mechanism"), CLEAN_LINE);
+            page_clean(page, row_word(stop->receipt->mechanism), CLEAN_LINE);
             page_put(page, ", survivors %s\n",
-                     report_number(&report->arena, stop->receipt, "survivors"));
+                     report_survivors(&report->arena, stop->receipt->survivors));
         }
         if (stop->checkpoint != NULL)
             report_text_put_checkpoint(page, stop->checkpoint);

@@ -196,7 +196,7 @@ struct bl_text record_json(struct bl_arena *arena, const struct bl_record *recor
 
 const char *row_word(const char *word)
 {
-    return word[0] != '\0' ? word : NULL;
+    return word != NULL && word[0] != '\0' ? word : NULL;
 }
 
 /* ---- Rows of a runner ------------------------------------------------------------------------ */

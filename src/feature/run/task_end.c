@@ -50,40 +50,14 @@ static void task_end_read_stop(const struct feature_task *task, const struct tas
 static const char *const marker_names[] = {"cancelled", "cancelled_mid_turn"};
 static const struct bl_names markers = BL_NAMES(marker_names);
 
-/* As it is on record. */
-struct saved {
-    uint32_t schema;
-    const char *feature;
-    const char *task;
-    uint32_t attempt;
-    uint64_t epoch;
-    uint32_t turn;
-    enum bl_task_phase phase;
-    int marker;
-    enum bl_stop_reason reason;
-    const char *triggered_by;
-    int64_t requested_wall_ns;
-    int64_t observed_wall_ns;
-    double elapsed_s;
-    double deadline_s;
-    const char *base_commit;
-    const char *head_commit;
-    int dirty;
-    const char *const *dirty_files;
-    size_t dirty_count;
-    struct saved_partial {
-        struct bl_text player_text;
-        struct bl_text player_result;
-        const struct verify_outcome *verify;
-        struct bl_text verdict;
-    } partial;
-    uint32_t feedback_turn;
-    struct bl_text late_verdict;
-    struct bl_spent spent;
-    const char *receipt;
+struct bl_checkpoint_partial {
+    struct bl_text player_text;
+    struct bl_text player_result;
+    const struct verify_outcome *verify;
+    struct bl_text verdict;
 };
 
-#define BL_RECORD_STRUCT struct saved_partial
+#define BL_RECORD_STRUCT struct bl_checkpoint_partial
 static const struct bl_member partial_members[] = {
     BL_MEMBER_TEXT("player_text", player_text, .nullable = true),
     BL_MEMBER_RAW("player_result", player_result, .nullable = true, .object = true),
@@ -93,10 +67,10 @@ static const struct bl_member partial_members[] = {
 };
 #undef BL_RECORD_STRUCT
 static const struct bl_record partial_record =
-    BL_RECORD("checkpoint_partial", struct saved_partial, partial_members, .closed = true,
+    BL_RECORD("checkpoint_partial", struct bl_checkpoint_partial, partial_members, .closed = true,
               .about = "What was there of the turn that was cut off.");
 
-#define BL_RECORD_STRUCT struct saved
+#define BL_RECORD_STRUCT struct bl_checkpoint
 static const struct bl_member saved_members[] = {
     BL_MEMBER_INTEGER("schema", schema, .least = 1, .most = 1, .about = "Of this record."),
     BL_MEMBER_STRING("feature", feature, .least = 1),
@@ -104,10 +78,10 @@ static const struct bl_member saved_members[] = {
     BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: it was stopped before it began."),
     BL_MEMBER_INTEGER("epoch", epoch, .about = "Of the lease under which it was written."),
     BL_MEMBER_INTEGER("turn", turn, .about = "0: none had begun."),
-    BL_MEMBER_ENUM("phase", phase, &bl_task_phases),
-    BL_MEMBER_ENUM("marker", marker, &markers,
-                   .about = "cancelled: between turns, nothing was cut off."),
-    BL_MEMBER_ENUM("reason", reason, &bl_stop_reasons),
+    BL_MEMBER_STRING("phase", phase, .names = &bl_task_phases),
+    BL_MEMBER_STRING("marker", marker, .names = &markers,
+                     .about = "cancelled: between turns, nothing was cut off."),
+    BL_MEMBER_STRING("reason", reason, .names = &bl_stop_reasons),
     BL_MEMBER_STRING("triggered_by", triggered_by, .least = 1,
                      .about = "timer, user, a signal, feature, or the task that failed."),
     BL_MEMBER_TIME("requested_at", requested_wall_ns, .nullable = true,
@@ -121,8 +95,8 @@ static const struct bl_member saved_members[] = {
                      .about = "null: none yet."),
     BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1, .about = "null: not known."),
     BL_MEMBER_ARRAY("dirty_files", dirty_files, dirty_count, &bl_element_string),
-    BL_MEMBER_OBJECT("partial", partial, &partial_record,
-                     .about = "What was there of the turn that was cut off."),
+    BL_MEMBER_POINTER("partial", partial, &partial_record,
+                      .about = "What was there of the turn that was cut off."),
     BL_MEMBER_INTEGER("feedback_turn", feedback_turn, .nullable = true,
                       .about = "Whose feedback the next Player gets; null: none."),
     BL_MEMBER_RAW("late_verdict", late_verdict, .nullable = true, .object = true,
@@ -135,12 +109,12 @@ static const struct bl_member saved_members[] = {
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_checkpoint_record =
-    BL_RECORD("checkpoint", struct saved, saved_members, .closed = true);
+    BL_RECORD("checkpoint", struct bl_checkpoint, saved_members, .closed = true);
 
-static struct saved_partial partial_of(const struct feature_task *task,
-                                       const struct task_turn *turn)
+static struct bl_checkpoint_partial partial_of(const struct feature_task *task,
+                                               const struct task_turn *turn)
 {
-    struct saved_partial partial = {0};
+    struct bl_checkpoint_partial partial = {0};
     if (task != NULL) {
         partial.player_text = task->partial_text;
         partial.player_result = task->partial_result;
@@ -159,7 +133,7 @@ static struct saved_partial partial_of(const struct feature_task *task,
 }
 
 static void checkpoint_read(struct bl_arena *arena, const struct bl_task_row *row,
-                            struct saved *saved)
+                            struct bl_checkpoint *saved)
 {
     const struct bl_json *value = NULL;
     if (row->checkpoint.size > 0 && bl_json_read(arena, row->checkpoint, NULL, &value, NULL) != 0)
@@ -170,7 +144,7 @@ static void checkpoint_read(struct bl_arena *arena, const struct bl_task_row *ro
 struct bl_text checkpoint_late_verdict(struct bl_arena *arena, const struct bl_task_row *row,
                                        uint32_t *ret_turn)
 {
-    struct saved saved;
+    struct bl_checkpoint saved;
     checkpoint_read(arena, row, &saved);
     bool same = saved.head_commit != NULL && strcmp(saved.head_commit, row->head_commit) == 0;
     *ret_turn = saved.turn;
@@ -181,7 +155,7 @@ struct bl_text checkpoint_late_verdict(struct bl_arena *arena, const struct bl_t
 static struct bl_text late_verdict_of(struct bl_arena *arena, const struct bl_task_row *row,
                                       const struct feature_task *task)
 {
-    struct saved saved;
+    struct bl_checkpoint saved;
     if (task != NULL && task->late_verdict.size > 0)
         return task->late_verdict;
     checkpoint_read(arena, row, &saved);
@@ -193,19 +167,20 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
     enum bl_task_phase phase = from->phase != BL_PHASE_NONE ? from->phase : BL_PHASE_LOOP_TOP;
     bool whole = phase == BL_PHASE_LOOP_TOP || phase == BL_PHASE_AFTER_TURN;
     const struct git_state *state = from->state;
+    struct bl_checkpoint_partial partial = partial_of(from->task, from->turn);
     struct bl_arena arena = {0};
     BL_AUTO_BUFFER(json, CHECKPOINT_MAX);
     struct bl_json_writer writer;
-    struct saved saved = {
+    struct bl_checkpoint saved = {
         .schema = 1,
         .feature = from->feature,
         .task = row->id,
         .attempt = row->attempt,
         .epoch = from->epoch,
         .turn = row->turn,
-        .phase = phase,
-        .marker = !whole,
-        .reason = from->reason,
+        .phase = bl_names_get(&bl_task_phases, phase),
+        .marker = bl_names_get(&markers, !whole),
+        .reason = bl_names_get(&bl_stop_reasons, from->reason),
         .triggered_by = from->triggered_by,
         .requested_wall_ns = from->requested_wall_ns,
         .observed_wall_ns = from->observed_wall_ns,
@@ -215,7 +190,7 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
         .head_commit = row_word(state != NULL ? state->head : row->head_commit),
         .dirty = state != NULL ? state->file_count > 0 : -1,
         .dirty_files = state != NULL ? state->files : NULL,
-        .partial = partial_of(from->task, from->turn),
+        .partial = &partial,
         .feedback_turn = row->memory->feedback_turn,
         .late_verdict = late_verdict_of(&arena, row, from->task),
         .spent = row->spent,

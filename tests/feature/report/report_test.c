@@ -393,6 +393,43 @@ static void lines_of_the_text_have_80_columns(void **state)
     scene_end(&scene);
 }
 
+/* Of a newer belay, and damaged: what is there is shown, and what is not is not made up. */
+static void a_receipt_that_is_newer_or_damaged_is_shown_without_claims(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    put(&scene, "receipt/rcp_new",
+        "{\"id\":\"rcp_new\",\"scope\":\"run_9\",\"reason\":\"weather\",\"origin\":7,\"newer\":[],"
+        "\"requested_at\":\"2026-11-16T10:00:07.5Z\",\"mechanism\":\"vm\",\"units\":["
+        "{\"kind\":\"robot\",\"id\":\"r2\",\"fate\":\"paused\",\"ms\":\"soon\"},3]}");
+    put(&scene, "task/A",
+        "{\"state\":\"cancelled\",\"attempt\":1,\"wave\":1,\"checkpoint\":{\"turn\":2,"
+        "\"phase\":\"dreaming\",\"marker\":\"half\",\"reason\":\"moon\",\"dirty_files\":[\"a.c\"]}"
+        "}");
+    scene_print(&scene);
+    assert_int_equal(count_in(&scene.text, "Nothing left running"), 0);
+    assert_int_equal(count_in(&scene.html, "Nothing left running"), 0);
+    assert_int_equal(count_in(&scene.text,
+                              "2026-11-16T10:00:07.500Z  run_9\n    weather, by " REPORT_UNKNOWN
+                              "\n    Stopped. Could not verify: the reason is not known.\n"
+                              "    receipt rcp_new: mechanism vm, survivors " REPORT_UNKNOWN "\n"),
+                     1);
+    assert_int_equal(count_in(&scene.html,
+                              "<tr><td>robot</td><td class=\"mono\">r2</td><td>paused</td>"
+                              "<td class=\"num\">" REPORT_UNKNOWN
+                              "</td><td class=\"num\">" REPORT_UNKNOWN
+                              "</td><td class=\"num\">" REPORT_UNKNOWN "</td>"),
+                     1);
+    assert_int_equal(count_in(&scene.html, REPORT_UNKNOWN " ms"), 2);
+    assert_int_equal(count_in(&scene.text,
+                              "    moon, by " REPORT_UNKNOWN
+                              "\n    No receipt: nothing of it was running.\n"
+                              "    checkpoint: turn 2, dreaming, half, 1 uncommitted file\n"),
+                     1);
+    scene_end(&scene);
+}
+
 static void a_night_between_two_attempts_is_a_short_break(void **state)
 {
     struct report report;
@@ -472,6 +509,7 @@ SUITE(report, cmocka_unit_test(F50_a_script_in_a_name_is_text_and_the_file_is_wh
       cmocka_unit_test(invalid_utf8_is_replaced),
       cmocka_unit_test(a_feature_of_which_nothing_is_known_has_a_report),
       cmocka_unit_test(lines_of_the_text_have_80_columns),
+      cmocka_unit_test(a_receipt_that_is_newer_or_damaged_is_shown_without_claims),
       cmocka_unit_test(a_night_between_two_attempts_is_a_short_break),
       cmocka_unit_test(a_report_that_does_not_fit_says_so),
       cmocka_unit_test(a_report_of_500_tasks_is_made));
