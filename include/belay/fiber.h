@@ -494,6 +494,17 @@ struct bl_unit_row {
     struct bl_list units; /* struct bl_unit_row */
 };
 
+/* What runs on by agreement, in JSON. */
+struct bl_background_row {
+    const char *id;
+    struct bl_text command; /* of a job; empty: none */
+    const char *cell;       /* of a cell, its id; NULL: none */
+    uint64_t processes;
+    uint64_t age_ms;
+};
+
+extern const struct bl_record bl_background_record;
+
 /* A receipt in JSON, to write one or to read one of any origin with bl_record_take: an absent or
  * malformed `survivors` is then BL_SURVIVORS_UNKNOWN. */
 struct bl_receipt_row {
@@ -508,7 +519,7 @@ struct bl_receipt_row {
     bool cancel_observed;
     uint32_t survivors;
     const char *unverified;
-    struct bl_text background; /* JSON: an array */
+    struct bl_text background; /* JSON: an array of struct bl_background_row */
     struct bl_list units;      /* struct bl_unit_row */
 };
 

@@ -335,6 +335,21 @@ static const struct bl_member unit_members[] = {
 const struct bl_record bl_unit_record =
     BL_RECORD("unit", struct bl_unit_row, unit_members, .closed = true);
 
+#define BL_RECORD_STRUCT struct bl_background_row
+static const struct bl_member background_members[] = {
+    BL_MEMBER_STRING("id", id, .least = 1),
+    BL_MEMBER_TEXT("command", command, .optional = true, .about = "Of a job: what it runs, cut."),
+    BL_MEMBER_STRING("cell", cell, .optional = true, .about = "Of a cell: its id."),
+    BL_MEMBER_INTEGER("processes", processes),
+    BL_MEMBER_INTEGER("age_ms", age_ms),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_background_record =
+    BL_RECORD("background", struct bl_background_row, background_members);
+static const struct bl_member background_element =
+    BL_ELEMENT(struct bl_background_row, &bl_background_record);
+
 static const struct bl_form receipt_id_form = {"a receipt's id", "^rcp_", NULL};
 
 #define BL_RECORD_STRUCT struct bl_receipt_row
@@ -359,7 +374,7 @@ static const struct bl_member receipt_members[] = {
                       .about = ABOUT_SURVIVORS),
     BL_MEMBER_STRING("unverified", unverified, .optional = true, .least = 1,
                      .about = ABOUT_UNVERIFIED),
-    BL_MEMBER_RAW("background", background, .element = &bl_element_object,
+    BL_MEMBER_RAW("background", background, .element = &background_element,
                   .about = "What runs on by agreement."),
     BL_MEMBER_LIST("units", units, &bl_unit_record, struct bl_unit_row, link),
     BL_MEMBER_END,

@@ -583,11 +583,12 @@ void bl_cell_write_background(void *session, struct bl_json_writer *writer)
         const struct cell *cell = BL_CONTAINER(link, struct cell, link);
         if (!cell->live || cell->parent != &cells->scope)
             continue;
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "id", cell->id);
-        bl_json_put_string(writer, "cell", cell->id);
-        bl_json_put_uint64(writer, "processes", cell->worker != NULL ? 1 : 0);
-        bl_json_put_uint64(writer, "age_ms", (bl_now_ns() - cell->created_ns) / BL_NS_PER_MS);
-        bl_json_write_end(writer);
+        bl_record_write(writer, &bl_background_record,
+                        &(struct bl_background_row){
+                            .id = cell->id,
+                            .cell = cell->id,
+                            .processes = cell->worker != NULL ? 1 : 0,
+                            .age_ms = (bl_now_ns() - cell->created_ns) / BL_NS_PER_MS,
+                        });
     }
 }

@@ -47,20 +47,21 @@ static bool chat_receipt_has_several(const struct bl_list *units)
             !bl_list_empty(&BL_CONTAINER(units->next, struct bl_unit_row, link)->units));
 }
 
-static void chat_receipt_write_background(const struct bl_json *jobs,
+static void chat_receipt_write_background(struct bl_arena *arena, struct bl_text json,
                                           const struct chat_frame *frame, size_t indent)
 {
     static const struct text_style dim = {.dim = true};
+    const struct bl_json *jobs;
+    struct bl_background_row job;
 
-    BL_JSON_EACH (job, jobs) {
-        struct bl_text id = bl_json_text(bl_json_get(job, BL_TEXT("id")));
-        struct bl_text command = bl_json_text(bl_json_get(job, BL_TEXT("command")));
-        struct bl_buffer text;
-        bl_buffer_init(&text, SIZE_MAX / 2);
-        bl_buffer_printf(&text, "goes on in the background: " BL_TEXT_FORMAT "  " BL_TEXT_FORMAT,
-                         BL_TEXT_ARG(id), BL_TEXT_ARG(command));
+    if (bl_json_read(arena, json, NULL, &jobs, NULL) != 0)
+        return;
+    BL_JSON_EACH (value, jobs) {
+        BL_AUTO_BUFFER(text, SIZE_MAX / 2);
+        bl_record_take(arena, &bl_background_record, value, &job);
+        bl_buffer_printf(&text, "goes on in the background: %s  " BL_TEXT_FORMAT,
+                         job.id != NULL ? job.id : "", BL_TEXT_ARG(job.command));
         chat_line(frame, indent, bl_buffer_text(&text), &dim);
-        bl_buffer_done(&text);
     }
 }
 
@@ -81,6 +82,6 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
     chat_paragraph(frame, mark, bl_buffer_text(&line), receipt.survivors != 0 ? &bad : &good);
     if (units && chat_receipt_has_several(&receipt.units))
         write_units(&receipt.units, frame, indent + 2);
-    chat_receipt_write_background(bl_json_get(value, BL_TEXT("background")), frame, indent + 2);
+    chat_receipt_write_background(&arena, receipt.background, frame, indent + 2);
     return true;
 }

@@ -462,11 +462,12 @@ void bl_toolbox_write_background(void *context, struct bl_json_writer *writer)
         const struct job *job = BL_CONTAINER(link, struct job, link);
         if (job->has_ended)
             continue;
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "id", job->id);
-        bl_json_put_text(writer, "command", bl_utf8_cut(job->command, SHOWN_MAX));
-        bl_json_put_uint64(writer, "processes", bl_command_processes(&job->running.control));
-        bl_json_put_uint64(writer, "age_ms", (now_ns - job->started_ns) / BL_NS_PER_MS);
-        bl_json_write_end(writer);
+        bl_record_write(writer, &bl_background_record,
+                        &(struct bl_background_row){
+                            .id = job->id,
+                            .command = bl_utf8_cut(job->command, SHOWN_MAX),
+                            .processes = bl_command_processes(&job->running.control),
+                            .age_ms = (now_ns - job->started_ns) / BL_NS_PER_MS,
+                        });
     }
 }
