@@ -45,25 +45,22 @@ static void say_call(struct chat *chat, const struct bl_event *event)
 /* Why a turn is not what it should be; of one that was stopped the receipt has said it. */
 static void say_end(struct chat *chat, struct bl_text json)
 {
-    const struct bl_json *result;
+    const struct bl_json *value;
+    struct bl_turn_result result;
     BL_AUTO_ARENA(arena);
 
-    if (bl_json_read(&arena, json, NULL, &result, NULL) == 0) {
-        struct bl_text reason = bl_json_text(bl_json_get(result, BL_TEXT("stop_reason")));
-        const struct bl_json *error = bl_json_get(result, BL_TEXT("error"));
-        struct bl_text message = bl_json_text(bl_json_get(error, BL_TEXT("message")));
-        struct bl_text hint = bl_json_text(bl_json_get(error, BL_TEXT("hint")));
-        if (message.size > 0 && !chat_was_told(chat, message))
-            chat_say(chat, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT, BL_TEXT_ARG(message),
-                     hint.size > 0 ? "; " : "", BL_TEXT_ARG(hint));
-        else if (message.size == 0 && !bl_text_equal(reason, BL_TEXT("completed")))
-            chat_say(chat, "the turn did not complete: " BL_TEXT_FORMAT, BL_TEXT_ARG(reason));
-        BL_JSON_EACH (denial, bl_json_get(result, BL_TEXT("permission_denials"))) {
-            struct bl_text tool = bl_json_text(bl_json_get(denial, BL_TEXT("tool_name")));
-            struct bl_text why = bl_json_text(bl_json_get(denial, BL_TEXT("reason")));
-            chat_say(chat, BL_TEXT_FORMAT " was refused: " BL_TEXT_FORMAT, BL_TEXT_ARG(tool),
-                     BL_TEXT_ARG(why));
-        }
+    if (bl_json_read(&arena, json, NULL, &value, NULL) != 0)
+        return;
+    bl_record_take(&arena, &bl_turn_result_record, value, &result);
+    const char *message = result.error.message, *hint = result.error.hint;
+    if (message[0] != '\0' && !chat_was_told(chat, bl_text_from(message)))
+        chat_say(chat, "%s%s%s", message, hint[0] != '\0' ? "; " : "", hint);
+    else if (message[0] == '\0' && result.end != BL_TURN_COMPLETED)
+        chat_say(chat, "the turn did not complete: %s", bl_turn_end_name(result.end));
+    BL_LIST_EACH (link, &result.denials) {
+        const struct bl_denial *denial = BL_CONTAINER(link, struct bl_denial, link);
+        chat_say(chat, BL_TEXT_FORMAT " was refused: " BL_TEXT_FORMAT, BL_TEXT_ARG(denial->tool),
+                 BL_TEXT_ARG(denial->reason));
     }
 }
 

@@ -362,50 +362,34 @@ static void chat_view_take_receipt(struct chat_view *view, const struct bl_event
         chat_view_receipt(view, event->json);
 }
 
-static const char *reason_text(struct bl_text reason)
+static void tell_result(struct chat_view *view, const struct bl_turn_result *result)
 {
-    static const struct {
-        const char *reason;
-        const char *text;
-    } texts[] = {
-        {"max_turns_reached", "Not answered: the session has all the turns that it may have."},
-        {"max_budget_reached", "Stopped: the budget is used up."},
-        {"max_steps_reached", "Stopped: the limit of tool calls for one turn is reached."},
-        {"cancelled", "Cancelled: the turn is not part of the session."},
-        {"timeout", "Stopped: the deadline was reached."},
+    static const char *const texts[] = {
+        [BL_TURN_MAX_TURNS] = "Not answered: the session has all the turns that it may have.",
+        [BL_TURN_MAX_BUDGET] = "Stopped: the budget is used up.",
+        [BL_TURN_MAX_STEPS] = "Stopped: the limit of tool calls for one turn is reached.",
+        [BL_TURN_CANCELLED] = "Cancelled: the turn is not part of the session.",
+        [BL_TURN_TIMEOUT] = "Stopped: the deadline was reached.",
     };
+    const char *text = result->end < BL_COUNT(texts) ? texts[result->end] : NULL;
 
-    for (size_t i = 0; i < BL_COUNT(texts); i++) {
-        if (bl_text_equal(reason, bl_text_from(texts[i].reason)))
-            return texts[i].text;
-    }
-    return NULL;
-}
-
-static void tell_result(struct chat_view *view, const struct bl_json *result)
-{
-    const struct bl_json *error = bl_json_get(result, BL_TEXT("error"));
-    bool kept = bl_json_boolean(bl_json_get(result, BL_TEXT("interrupted")), false);
-    struct bl_text reason = bl_json_text(bl_json_get(result, BL_TEXT("stop_reason")));
-    const char *text = reason_text(reason);
-
-    if (kept)
+    if (result->interrupted)
         chat_view_note(view, "", BL_TEXT("Stopped: what was said so far is kept."), &yellow);
     else if (text != NULL)
         chat_view_note(view, "", bl_text_from(text), &yellow);
-    if (bl_json_boolean(bl_json_get(result, BL_TEXT("truncated")), false))
+    if (result->truncated)
         chat_view_note(view, "",
                        BL_TEXT("The answer was cut: the model's limit of output is reached."),
                        &yellow);
-    tell_error(view, bl_json_text(bl_json_get(error, BL_TEXT("message"))).data,
-               bl_json_text(bl_json_get(error, BL_TEXT("hint"))).data);
+    tell_error(view, result->error.message, result->error.hint);
 }
 
 static void take_turn_ended(struct chat_view *view, const struct bl_event *event)
 {
     static const struct chat_end not_run = {0};
-    const struct bl_json *result;
-    struct bl_arena arena;
+    const struct bl_json *value;
+    struct bl_turn_result result;
+    BL_AUTO_ARENA(arena);
 
     end_text(view);
     while (!bl_list_empty(&view->agents))
@@ -419,10 +403,10 @@ static void take_turn_ended(struct chat_view *view, const struct bl_event *event
         chat_call_ended(call, &not_run, &frame);
         chat_call_free(call);
     }
-    bl_arena_init(&arena);
-    if (bl_json_read(&arena, event->json, NULL, &result, NULL) == 0)
-        tell_result(view, result);
-    bl_arena_done(&arena);
+    if (bl_json_read(&arena, event->json, NULL, &value, NULL) == 0) {
+        bl_record_take(&arena, &bl_turn_result_record, value, &result);
+        tell_result(view, &result);
+    }
     view->turn_open = false;
     view->stopping = false;
 }
