@@ -521,6 +521,18 @@ static void a_receipt_never_claims_more_than_was_proved(void **state)
     run_in_loop(unverified_main, NULL);
 }
 
+/* Reads a receipt; `line` is what it says to people, as a string. */
+static void take_receipt(struct bl_arena *arena, const char *json, struct bl_receipt_row *receipt,
+                         struct bl_buffer *line)
+{
+    const struct bl_json *value;
+    assert_int_equal(bl_json_read(arena, bl_text_from(json), NULL, &value, NULL), 0);
+    bl_record_take(arena, &bl_receipt_record, value, receipt);
+    bl_buffer_init(line, 4096);
+    assert_int_equal(bl_receipt_row_line(receipt, line), 0);
+    bl_buffer_append_byte(line, '\0');
+}
+
 /* A document of another time, or of another program: what it does not say is not known. */
 static void a_number_that_is_not_there_is_unknown(void **state)
 {
@@ -541,13 +553,9 @@ static void a_number_that_is_not_there_is_unknown(void **state)
         struct bl_arena arena = {0};
         struct bl_receipt_row receipt;
         struct bl_buffer line;
-        const struct bl_json *value;
-        assert_int_equal(bl_json_read(&arena, bl_text_from(cases[i].json), NULL, &value, NULL), 0);
-        bl_record_take(&arena, &bl_receipt_record, value, &receipt);
+        take_receipt(&arena, cases[i].json, &receipt, &line);
         assert_int_equal(receipt.survivors, cases[i].survivors);
-        bl_buffer_init(&line, 4096);
-        assert_int_equal(bl_receipt_row_line(&receipt, &line), 0);
-        assert_int_equal(bl_text_ends_with(bl_buffer_text(&line), BL_TEXT("Nothing left running.")),
+        assert_int_equal(strstr(line.data, "Nothing left running.") != NULL,
                          cases[i].survivors == 0);
         bl_buffer_done(&line);
         bl_arena_done(&arena);
@@ -579,12 +587,7 @@ static void a_receipt_that_was_read_says_what_it_can(void **state BL_UNUSED)
         struct bl_arena arena = {0};
         struct bl_receipt_row receipt;
         struct bl_buffer line;
-        const struct bl_json *value;
-        assert_int_equal(bl_json_read(&arena, bl_text_from(cases[i].json), NULL, &value, NULL), 0);
-        bl_record_take(&arena, &bl_receipt_record, value, &receipt);
-        bl_buffer_init(&line, 4096);
-        assert_int_equal(bl_receipt_row_line(&receipt, &line), 0);
-        bl_buffer_append_byte(&line, '\0');
+        take_receipt(&arena, cases[i].json, &receipt, &line);
         assert_string_equal(line.data, cases[i].line);
         bl_buffer_done(&line);
         bl_arena_done(&arena);
