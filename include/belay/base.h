@@ -83,8 +83,8 @@ ptrdiff_t bl_text_find(struct bl_text text, struct bl_text needle);
 /* Without the white space (space, tab, CR, LF, VT, FF) at both ends. */
 struct bl_text bl_text_trim(struct bl_text text);
 /* Takes what stands before the first `separator` off the front of `*rest` into `*ret_part`; the
- * last part is what is left. False when nothing is left to take: a separator at the very end closes
- * the last part, and opens no empty one. */
+ * last part is what is left. False, and an empty part, when nothing is left to take: a separator at
+ * the very end closes the last part, and opens no empty one. */
 bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_part);
 /* The whole text must be a decimal number. BL_EPARSE: it is not one; BL_ERANGE: it does not fit. */
 int bl_text_to_int64(struct bl_text text, int64_t *ret_value);

@@ -62,6 +62,7 @@ struct bl_text bl_text_trim(struct bl_text text)
  * last part instead of opening an empty one. */
 bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_part)
 {
+    *ret_part = (struct bl_text){0};
     if (rest->size == 0)
         return false;
 

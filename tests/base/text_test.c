@@ -133,6 +133,10 @@ static void split_takes_part_after_part(void **state BL_UNUSED)
     assert_string_equal(split_shown(BL_TEXT("a,,")), "[a][]");
     assert_string_equal(split_shown(BL_TEXT(",")), "[]");
     assert_string_equal(split_shown(BL_TEXT("")), "");
+    /* Many callers want the first part alone, and do not ask whether there was one. */
+    struct bl_text empty = {0}, part = BL_TEXT("left from before");
+    assert_false(bl_text_split(&empty, ',', &part));
+    assert_int_equal(part.size, 0);
     assert_string_equal(split_shown(nothing), "");
 }
 

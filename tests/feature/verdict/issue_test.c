@@ -39,10 +39,10 @@ static const struct issue *issue_at(const struct board *board, size_t index)
 
 static struct bl_text last_line(struct bl_text text)
 {
-    struct bl_text line = {0};
+    struct bl_text line, last = {0};
     while (bl_text_split(&text, '\n', &line))
-        continue;
-    return line;
+        last = line;
+    return last;
 }
 
 static void order_is_severity_then_source_then_order(void **state)
