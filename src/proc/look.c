@@ -6,6 +6,8 @@
 
 #include "parts.h"
 
+#define FROZEN_LOOKS 3u
+
 /* That it is stopped the kernel tells its parent, also one that has no descriptor left to read
  * /proc, since the tool has lowered that limit (prlimit). */
 bool proc_look_stuck(const struct proc_started *started)
@@ -19,26 +21,30 @@ bool proc_look_stuck(const struct proc_started *started)
            (state == 'T' || state == 't');
 }
 
-/* How often it has had a processor, the third number of the file; 0: not known. */
-static uint64_t look_turns(const struct proc_started *started)
+/* How long it has had a processor, and how often: the first and the third number of the file. 0:
+ * not known. */
+static uint64_t look_work(const struct proc_started *started)
 {
     char path[32], data[96] = "", *at = data;
-    uint64_t turns = 0;
+    uint64_t numbers[3] = {0};
     snprintf(path, sizeof path, "%d/schedstat", (int)started->pid);
     bl_file_read(proc_view()->proc, path, data, sizeof data - 1);
     for (int i = 0; i < 3; i++)
-        turns = strtoull(at, &at, 10);
-    return turns;
+        numbers[i] = strtoull(at, &at, 10);
+    return numbers[0] + numbers[2];
 }
 
-bool proc_look_frozen(const struct proc_started *started, uint64_t *turns)
+/* That the kernel calls it asleep is not enough: it does so in all of waitpid(), where the end of a
+ * child can take a quarter of a second of work on a busy machine. */
+bool proc_look_frozen(const struct proc_started *started, struct proc_idle *idle)
 {
     char state;
-    uint64_t before = *turns;
-    *turns = look_turns(started);
-    return before != 0 && *turns == before &&
-           tree_life_of(proc_view(), started->pid, &state) == TREE_ALIVE &&
-           (state == 'S' || state == 'D');
+    uint64_t before = idle->work;
+    idle->work = look_work(started);
+    bool asleep = tree_life_of(proc_view(), started->pid, &state) == TREE_ALIVE &&
+                  (state == 'S' || state == 'D');
+    idle->looks = before != 0 && idle->work == before && asleep ? idle->looks + 1 : 0;
+    return idle->looks >= FROZEN_LOOKS;
 }
 
 bool proc_look_tree(const struct proc_started *started)

@@ -33,9 +33,15 @@ int proc_start_refused(int failure, enum warden_stage stage, const char *command
 
 /* It can do nothing by itself: it is stopped or traced. */
 bool proc_look_stuck(const struct proc_started *started);
-/* It sleeps, and has done so since it was last looked at. While it kills it wakes each millisecond:
- * so it is frozen in a cgroup, or the kernel holds it. `*turns` is for the next look. */
-bool proc_look_frozen(const struct proc_started *started, uint64_t *turns);
+/* What a warden has done until it was last looked at. All zero at first. */
+struct proc_idle {
+    uint64_t work;  /* grows with each turn on a processor, and in it */
+    unsigned looks; /* in a row that found it asleep, without any work since the one before */
+};
+
+/* It sleeps, and has done so in the last looks. While it kills it wakes each millisecond: so it is
+ * frozen in a cgroup, or the kernel holds it. */
+bool proc_look_frozen(const struct proc_started *started, struct proc_idle *idle);
 /* Something of its tree is there. An honest warden that has said its last word has none. */
 bool proc_look_tree(const struct proc_started *started);
 /* How many of its tree live, without the init of a namespace, which is no part of the command. */

@@ -417,7 +417,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
 {
     uint64_t look_at_ns = bl_time_add(bl_now_ns(), bl_time_add(first_ns, ANSWER_NS));
     struct bl_scope *outer = bl_scope_current();
-    uint64_t turns = 0;
+    struct proc_idle idle = {0};
     for (;;) {
         struct bl_scope limit;
         bl_limit_begin_until(&limit, look_at_ns);
@@ -430,7 +430,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
         if (event == EVENT_STARTED && outer->shield && bl_scope_stopped_above(outer->parent))
             bl_warden_signal(warden, 0);
         bool holding = warden->state == WARDEN_HOLDING;
-        bool frozen = event == EVENT_QUIET && holding && proc_look_frozen(&warden->started, &turns);
+        bool frozen = event == EVENT_QUIET && holding && proc_look_frozen(&warden->started, &idle);
         if (frozen || (holding && proc_look_stuck(&warden->started))) {
             if (continued || frozen) {
                 warden_take_over(warden);

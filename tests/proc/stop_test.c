@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "figure.h"
@@ -419,7 +421,42 @@ static void a_warden_frozen_in_a_cgroup_is_replaced(void **state)
     run_in_loop(stop_frozen_warden, &container);
 }
 
-SUITE(stop, IN_EACH(a_warden_frozen_in_a_cgroup_is_replaced), IN_EACH(a_plain_tool_ends_when_asked),
+/* Asks for the end of many children, which all go on: the kernel calls it asleep as long as it looks
+ * at them. */
+static void look_after_children(void)
+{
+    for (int i = 0; i < 300; i++) {
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pause();
+            _exit(0);
+        }
+    }
+    for (;;)
+        waitpid(-1, NULL, WNOHANG);
+}
+
+static void a_warden_at_work_is_not_taken_for_a_frozen_one(void **state)
+{
+    struct proc_started busy = {.pid = fork(), .pidfd = -1};
+    struct proc_idle idle = {0};
+    (void)state;
+    assert_true(busy.pid >= 0);
+    if (busy.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        look_after_children();
+    }
+    for (int looks = 0; looks < 40; looks++) {
+        assert_false(proc_look_frozen(&busy, &idle));
+        usleep(20000);
+    }
+    kill(busy.pid, SIGKILL);
+    assert_int_equal(waitpid(busy.pid, NULL, 0), busy.pid);
+}
+
+SUITE(stop, IN_EACH(a_warden_frozen_in_a_cgroup_is_replaced),
+      cmocka_unit_test(a_warden_at_work_is_not_taken_for_a_frozen_one),
+      IN_EACH(a_plain_tool_ends_when_asked),
       IN_EACH(one_that_ignores_the_signal_is_killed_after_the_grace),
       IN_EACH(a_session_of_its_own_does_not_hide_a_process),
       IN_EACH(a_session_of_its_own_that_ignores_the_signal_is_killed),
