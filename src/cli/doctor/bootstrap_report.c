@@ -110,7 +110,7 @@ static const struct bl_member workspace_members[] = {
     BL_MEMBER_END,
 };
 static const struct bl_record workspace_record =
-    BL_RECORD_GROUP("workspace", workspace_members, .closed = true);
+    BL_RECORD_GROUP("bootstrap_workspace", workspace_members, .closed = true);
 
 static const struct bl_member limit_members[] = {
     BL_MEMBER_INTEGER("max_session_turns", limits.max_session_turns, .nullable = true, .none = -1,
@@ -133,7 +133,7 @@ static const struct bl_member limit_members[] = {
     BL_MEMBER_END,
 };
 static const struct bl_record limits_record =
-    BL_RECORD_GROUP("limits", limit_members, .closed = true);
+    BL_RECORD_GROUP("bootstrap_limits", limit_members, .closed = true);
 
 static const struct bl_member containment_members[] = {
     BL_MEMBER_STRING("container", container, .names = &containers,
@@ -142,7 +142,7 @@ static const struct bl_member containment_members[] = {
     BL_MEMBER_END,
 };
 static const struct bl_record containment_record =
-    BL_RECORD_GROUP("containment", containment_members, .closed = true);
+    BL_RECORD_GROUP("bootstrap_containment", containment_members, .closed = true);
 
 static const struct bl_member bootstrap_members[] = {
     BL_MEMBER_STRING("session_id", session_id, .nullable = true, .form = &bl_session_id_form,
