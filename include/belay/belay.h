@@ -1,4 +1,4 @@
-/* belay: all of the library. docs/embedding.md says which of it is stable. */
+/* belay: the whole library. docs/embedding.md lists its stable parts. */
 #ifndef BELAY_H
 #define BELAY_H
 

@@ -1,14 +1,15 @@
 /* fiber: the loop, fibers, scopes and waits.
  *
- * One thread runs a loop; on it run fibers, pieces of work that read top to bottom. Each fiber runs
- * in a scope, which may stop it: a deadline, a reason, a parent. Every wait goes through one
- * function that also watches the fiber's scope, and returns 0, BL_ECANCELED or BL_ETIMEDOUT.
+ * One thread runs a loop, and the loop runs fibers: functions with stacks of their own, written as
+ * sequential code. Each fiber runs in a scope, which may stop it: by a deadline, a reason or a
+ * parent. Every wait goes through one function that also watches the fiber's scope, and returns 0,
+ * BL_ECANCELED or BL_ETIMEDOUT.
  *
  * Promises, the seven rules:
  *   1. Level-triggered: after a scope has stopped, every wait in it returns at once, each time.
  *   2. First reason wins: set once, by compare-and-swap, with reason, origin and time. Stopping is
  *      safe from any thread and from a signal handler, allocates nothing, and may be repeated.
- *   3. Down, never up: a scope stops with its parent and leaves its parent and siblings alone. A
+ *   3. Down, never up: a scope stops with its parent and does not affect its parent and siblings. A
  *      child's deadline is never later than its parent's; a deadline may be moved until it has
  *      fired.
  *   4. Join: a nursery does not end before its fibers have.
@@ -20,7 +21,7 @@
  *      its waits do not wake.
  *   7. A check is a load: bl_scope_stopped costs about a nanosecond.
  *
- * Unless said otherwise, functions belong to the loop's thread. */
+ * Unless stated otherwise, functions may be called only from the loop's thread. */
 #ifndef BELAY_FIBER_H
 #define BELAY_FIBER_H
 
@@ -33,48 +34,51 @@ struct bl_fiber;
 struct bl_scope;
 struct uv_loop_s;
 
-/* A fiber's work. What it returns is its result: 0 or a negative BL_E code, by custom. */
+/* The main function of a fiber. Its return value is the fiber's result: by convention 0 or a
+ * negative BL_E code. */
 typedef int bl_fiber_main(void *argument);
 
 /* ---- Loop ------------------------------------------------------------------------------------ */
 
 struct bl_loop_options {
-    /* Virtual time, for tests: it stands still while anything can run, and then jumps to the next
-     * timer. `seed` (not 0) plays the order of ready fibers from that seed. */
+    /* Virtual time, for tests: it does not advance while any fiber can run, and then jumps to the
+     * next timer. With a `seed` other than 0, the order of ready fibers follows from the seed. */
     bool virtual_time;
     uint64_t seed;
-    uint32_t fibers_max;  /* 0: as many as the machine gives stacks for */
+    uint32_t fibers_max;  /* 0: as many as the machine has stacks for */
     uint32_t threads_max; /* worker threads that are not stuck; 0: 4 */
 };
 
-/* `options` NULL: defaults. BL_EMFILE and the like when the system refuses; `error` may be NULL. */
+/* `options` NULL: defaults. Returns BL_EMFILE or another code if the system refuses; `error` may be
+ * NULL. */
 int bl_loop_new(const struct bl_loop_options *options, struct bl_loop **ret_loop,
                 struct bl_error *error);
-/* Frees a loop that does not run (NULL is fine). BL_EBUSY: a worker thread is stuck in a call that
- * was abandoned; the loop is left as it is, for the thread's sake, and may be freed later. */
+/* Frees a loop that does not run (NULL is fine). BL_EBUSY: a worker thread is stuck in an abandoned
+ * call and still uses the loop. The loop is left unchanged and may be freed later. */
 int bl_loop_free(struct bl_loop *loop);
-/* Runs `main` as a fiber in the loop's scope until it, and every fiber below it, has ended. Returns
+/* Runs `main` as a fiber in the loop's scope until it and every fiber below it have ended. Returns
  * its result, or BL_ESTACKS. May be called again. */
 int bl_loop_run(struct bl_loop *loop, const char *name, bl_fiber_main *main, void *argument);
 
-/* Makes a loop, runs `main` in it as bl_loop_run does, and frees it. A worker thread that is stuck
- * keeps it, until the process ends. `error` may be NULL. */
+/* Makes a loop, runs `main` in it as bl_loop_run does, and frees it. A stuck worker thread keeps
+ * the loop until the process ends. `error` may be NULL. */
 int bl_loop_once(const char *name, bl_fiber_main *main, void *argument, struct bl_error *error);
 
-struct bl_scope *bl_loop_scope(struct bl_loop *loop); /* the root: what stops it stops all */
+struct bl_scope *bl_loop_scope(struct bl_loop *loop); /* the root: its stop stops everything */
 const struct bl_clock *bl_loop_clock(struct bl_loop *loop);
-struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for the rooms that meet the loop */
+struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for rooms that use libuv directly */
 /* Loop of the running fiber; NULL outside of one. */
 struct bl_loop *bl_loop_current(void);
-/* Every fiber: name, state, what it waits for and since when, the ids of the scopes around it,
- * their state and deadline, and the frames of the parked ones. BL_ELIMIT when `out` is full: what
- * fits is there. */
+/* Describes every fiber: its name and state, what it waits for and since when, the ids, state and
+ * deadline of its enclosing scopes, and the frames of parked fibers. BL_ELIMIT: `out` is full, and
+ * holds as much as fits. */
 int bl_loop_describe(struct bl_loop *loop, struct bl_buffer *out);
-/* Process-wide, so the program switches it on: a fiber that overflows its stack ends the process by
- * SIGSEGV, after a line on standard error that names the fiber. For the calling (loop) thread. */
+/* Enables reports of stack overflows: a fiber that overflows its stack ends the process by SIGSEGV,
+ * after a line on standard error that names the fiber. The program enables this itself, because the
+ * handler is process-wide. Covers the calling thread, which must be the loop's. */
 int bl_loop_catch_overflow(void);
-/* What fibers stand on, here: how large a stack is, how it is guarded ("guard regions" or
- * "protected pages"), and how many there can be (0: no limit of our own). */
+/* Facts about fiber stacks on this machine: the size of a stack, its guard ("guard regions" or
+ * "protected pages"), and the largest number of fibers (0: not limited by Belay). */
 struct bl_stack_facts {
     size_t size;
     const char *guard;
@@ -103,14 +107,14 @@ enum bl_stop_reason {
 #undef BL_STOP_REASON
 };
 
-extern const struct bl_names bl_stop_reasons;                /* BL_STOP_NONE is without a name */
-const char *bl_stop_reason_name(enum bl_stop_reason reason); /* "none" for it */
+extern const struct bl_names bl_stop_reasons;                /* BL_STOP_NONE has no name here */
+const char *bl_stop_reason_name(enum bl_stop_reason reason); /* "none" for BL_STOP_NONE */
 
-/* The one stop that a scope ever sees. */
+/* The stop of a scope. There is never more than one. */
 struct bl_stop {
     enum bl_stop_reason reason; /* BL_STOP_NONE: not stopped */
-    uint64_t time_ns;           /* of the loop's clock, when it was asked for */
-    char origin[80];            /* "SIGINT", "deadline", …: cut if longer */
+    uint64_t time_ns;           /* of the request, by the loop's clock */
+    char origin[80];            /* "SIGINT", "deadline", …; truncated if longer */
 };
 
 /* A scope's state word: live -> claimed, or live -> stopped (BL_SCOPE_STOPPED + reason); once.
@@ -124,13 +128,13 @@ enum {
     BL_SCOPE_STOPPED = 2,
 };
 
-/* Embedded by its owner, on a stack or in an object; must outlive its child scopes, the fibers that
- * run in it, and every foreign thread that may stop it. The fields are the room's own. */
+/* Embedded by its owner, on a stack or in an object. It must outlive its child scopes, the fibers
+ * that run in it, and every thread that may stop it. The fields are private to this room. */
 struct bl_scope {
     BL_ATOMIC(uint32_t) state;
     BL_ATOMIC(uint32_t) stop_written; /* `stop` may be read */
     bool shield;
-    bool delivered; /* the loop has woken and told all below */
+    bool delivered; /* the loop has delivered the stop to all scopes below */
     struct bl_loop *loop;
     BL_ATOMIC(struct bl_scope *) *pending; /* the loop's stops that are not delivered yet */
     struct bl_scope *next_pending;
@@ -139,24 +143,25 @@ struct bl_scope {
     struct bl_list sibling;
     struct bl_list waiters;
     struct bl_list hooks;
-    uint64_t deadline_ns; /* its own; BL_NEVER: none */
+    uint64_t deadline_ns; /* its own deadline; BL_NEVER: none */
     uint64_t timer;
-    struct bl_receipt *receipt; /* opened on it; NULL: none */
-    const char *id;             /* of the work in it; NULL: as the scope above */
+    struct bl_receipt *receipt; /* the receipt opened on it, or NULL */
+    const char *id;             /* of the work in it; NULL: inherited */
     struct bl_stop stop;
 };
 
-/* A live scope below `parent`; below a stopped one it is stopped from the start. */
+/* Initialises a live scope below `parent`. Below a stopped parent it is stopped from the start. */
 void bl_scope_init(struct bl_scope *scope, struct bl_scope *parent);
-/* No child scope, fiber or hook may be left in it. */
+/* Ends a scope, which must not contain child scopes, fibers or hooks. */
 void bl_scope_done(struct bl_scope *scope);
 
-/* Says what runs in it ("turn_…"), for the log and for bl_loop_describe. A receipt opened on a
- * scope without an id gives it its own. `id` outlives the scope, or is taken back with NULL. */
+/* Sets the id of the work in a scope ("turn_…"), for the log and for bl_loop_describe. A receipt
+ * opened on a scope without an id sets the receipt's. `id` must outlive the scope or be reset with
+ * NULL. */
 void bl_scope_set_id(struct bl_scope *scope, const char *id);
 
-/* Makes the running fiber run in `scope`, and returns the scope that it ran in, to go back to with
- * another enter. */
+/* Moves the running fiber into `scope`. Returns its previous scope, to which another call returns.
+ */
 struct bl_scope *bl_scope_enter(struct bl_scope *scope);
 struct bl_scope *bl_scope_current(void); /* of the running fiber */
 
@@ -164,78 +169,82 @@ struct bl_scope *bl_scope_current(void); /* of the running fiber */
  * (BL_NEVER: no deadline of its own), and enters it. */
 void bl_limit_begin(struct bl_scope *scope, uint64_t limit_ns);
 void bl_limit_begin_until(struct bl_scope *scope, uint64_t deadline_ns);
-/* Leaves it and ends it. Fibers may not be left in it. */
+/* Leaves the scope and ends it. It must not contain fibers. */
 void bl_limit_end(struct bl_scope *scope);
 
-/* Shields the running fiber: makes `scope` a shield below the current one, that ends `limit_ns`
- * from now, and enters it. A stop above does not reach it, also when it came before. BL_NEVER: an
- * unbounded shield, only around waits that something else ends. */
+/* Shields the running fiber: makes `scope` a shield below the current one that ends `limit_ns` from
+ * now, and enters it. A stop above does not reach it, even if it came earlier. BL_NEVER makes an
+ * unbounded shield; use it only around waits that are certain to end. */
 void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns);
-/* Leaves it and ends it. Fibers may not be left in it. */
+/* Leaves the scope and ends it. It must not contain fibers. */
 void bl_shield_end(struct bl_scope *scope);
 
-/* Stops a live scope, and with it all below that is neither claimed nor shielded. From any thread,
- * from a signal handler; keeps errno; never waits, never allocates. True: this call's reason is the
- * one; false: it was stopped before, or is claimed. When it returns, every check and claim below
- * says stopped; waits wake as soon as the loop turns. */
+/* Stops a live scope and every scope below it that is neither claimed nor shielded. May be called
+ * from any thread and from a signal handler; preserves errno; never waits or allocates. Returns
+ * true if this call stopped the scope, and false if it was already stopped or is claimed. When it
+ * returns, every check and claim below reports the stop; waits wake in the next turn of the loop.
+ */
 bool bl_scope_stop(struct bl_scope *scope, enum bl_stop_reason reason, const char *origin);
 
 bool bl_scope_stopped_above(const struct bl_scope *scope);
-/* Rule 7. From any thread that may touch the scope. */
+/* Rule 7. May be called from any thread that has access to the scope. */
 static inline bool bl_scope_stopped(const struct bl_scope *scope)
 {
     uint32_t state = BL_ATOMIC_LOAD(&scope->state);
     if (state != BL_SCOPE_LIVE)
         return state >= BL_SCOPE_STOPPED;
-    /* A stop above that the loop has not handed down yet counts as well. */
+    /* A stop above that the loop has not delivered yet counts too. */
     if (BL_ATOMIC_LOAD(scope->pending) == NULL)
         return false;
     return bl_scope_stopped_above(scope);
 }
 
-/* 0, BL_ECANCELED, or BL_ETIMEDOUT when the reason is a deadline; looks at the clock besides, so
- * that a fiber which computes sees a deadline that the loop had no turn to fire. */
+/* Returns 0, BL_ECANCELED, or BL_ETIMEDOUT if the reason is a deadline. Also reads the clock, so
+ * that a fiber which computes notices a deadline before the loop can fire it. */
 int bl_scope_check(struct bl_scope *scope);
 static inline int bl_check(void) /* of the running fiber's scope */
 {
     return bl_scope_check(bl_scope_current());
 }
 /* Rule 6. 0: claimed. BL_ECANCELED or BL_ETIMEDOUT: the stop won, and the scope is stopped.
- * Claiming twice is BL_EBUSY. */
+ * BL_EBUSY: already claimed. */
 int bl_scope_claim(struct bl_scope *scope);
-/* What stopped it; reason BL_STOP_NONE when nothing did. From the loop's thread. A scope that
- * stopped with the one above has reason parent (a deadline stays timeout) and the origin and time
- * of that. */
+/* Reads the stop; its reason is BL_STOP_NONE if there is none. A scope that stopped with the one
+ * above has the reason "parent" (or "timeout" for a deadline) and the origin and time of that stop.
+ * From the loop's thread. */
 void bl_scope_stop_read(const struct bl_scope *scope, struct bl_stop *ret_stop);
 
-/* Sets or moves its deadline, either way (BL_NEVER: none). One that has passed stops it at once. 0;
- * BL_ECANCELED or BL_ETIMEDOUT when it is stopped already; BL_EBUSY when it is claimed. */
+/* Sets or moves the deadline, earlier or later (BL_NEVER: none). A deadline in the past stops the
+ * scope at once. Returns 0; BL_ECANCELED or BL_ETIMEDOUT if the scope is already stopped; BL_EBUSY
+ * if it is claimed. */
 int bl_scope_set_deadline(struct bl_scope *scope, uint64_t deadline_ns);
-/* From now on. Zero and less: at once. BL_ERANGE: not a finite number, negative zero, too large. */
+/* Sets the deadline relative to now; zero and negative numbers stop the scope at once. BL_ERANGE:
+ * not a finite number, negative zero, or too large. */
 int bl_scope_set_timeout(struct bl_scope *scope, double seconds, struct bl_error *error);
-/* The earliest of its own and those above that reach it; BL_NEVER: none. */
-uint64_t bl_scope_deadline_ns(const struct bl_scope *scope);
-/* The same with those of all live scopes below it, shields apart: when the next thing in it is due.
+/* The earliest of its own deadline and those of the scopes above that apply to it; BL_NEVER: none.
  */
+uint64_t bl_scope_deadline_ns(const struct bl_scope *scope);
+/* The same, including the deadlines of all live scopes below except shields: the time at which the
+ * next deadline in the scope is due. */
 uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope);
 
-/* Told once when its scope stops: on the loop's stack, before any fiber of the scope runs again.
- * Must not wait. Embedded by its owner. */
+/* Called once when its scope stops: on the loop's stack, before any fiber of the scope runs again.
+ * It must not wait. Embedded by its owner. */
 struct bl_stop_hook {
     struct bl_list link;
     void (*run)(struct bl_stop_hook *hook, struct bl_scope *scope);
     struct bl_scope *scope;
 };
 
-/* On a scope that is stopped already it runs at the next turn of the loop. */
+/* If the scope is already stopped, the hook runs in the next turn of the loop. */
 void bl_stop_hook_add(struct bl_stop_hook *hook, struct bl_scope *scope,
                       void (*run)(struct bl_stop_hook *hook, struct bl_scope *scope));
-void bl_stop_hook_remove(struct bl_stop_hook *hook); /* also when it has run */
+void bl_stop_hook_remove(struct bl_stop_hook *hook); /* also after it has run */
 
 /* ---- Fibers and nurseries -------------------------------------------------------------------- */
 
-/* What fibers are started in: a scope of its own, and the duty to wait for them. Embedded by its
- * owner, who calls bl_nursery_done on every way out. */
+/* A group of fibers with its own scope, which does not end before its fibers have. Embedded by its
+ * owner, which must call bl_nursery_done on every path. */
 struct bl_nursery {
     struct bl_scope scope;
     struct bl_list fibers;
@@ -244,33 +253,33 @@ struct bl_nursery {
 };
 
 void bl_nursery_init(struct bl_nursery *nursery, struct bl_scope *parent);
-/* Starts a fiber in `scope` (NULL: the nursery's own; else one below it, which must outlive the
- * fiber). It runs at the next turn. The name is copied, cut at 31 bytes. With `ret_fiber` the fiber
- * can be joined, and its memory stays until the nursery is done; without, it goes when the fiber
- * ends. BL_ESTACKS: no stack to be had. A fiber starts also in a stopped scope: its first wait says
- * so. */
+/* Starts a fiber in `scope` (NULL: the nursery's scope; otherwise a scope below it that outlives
+ * the fiber). It runs in the next turn. The name is copied and truncated to 31 bytes. With
+ * `ret_fiber`, the fiber can be joined, and its memory is kept until the nursery is done; without
+ * it, the memory is freed when the fiber ends. BL_ESTACKS: no stack available. A fiber starts also
+ * in a stopped scope; its first wait then reports the stop. */
 int bl_nursery_spawn(struct bl_nursery *nursery, struct bl_scope *scope, const char *name,
                      bl_fiber_main *main, void *argument, struct bl_fiber **ret_fiber);
-/* Waits until no fiber of it runs. */
+/* Waits until all fibers of the nursery have ended. */
 int bl_nursery_join(struct bl_nursery *nursery);
-/* The end: stops its scope if a fiber still runs (reason parent, origin "nursery"), waits for all
- * of them, whatever stops the caller, and frees them. */
+/* Ends the nursery: stops its scope if a fiber still runs (reason parent, origin "nursery"), waits
+ * for all fibers even if the caller is stopped, and frees them. */
 void bl_nursery_done(struct bl_nursery *nursery);
 
-/* Waits for one fiber; `*ret_result` (may be NULL) is what it returned. */
+/* Waits for one fiber. `*ret_result` (may be NULL) is its result. */
 int bl_fiber_join(struct bl_fiber *fiber, int *ret_result);
 bool bl_fiber_ended(const struct bl_fiber *fiber);
 const char *bl_fiber_name(const struct bl_fiber *fiber);
 struct bl_fiber *bl_fiber_current(void); /* NULL outside of fibers */
 
-/* ---- Waits: 0, BL_ECANCELED, BL_ETIMEDOUT, or as said ---------------------------------------- */
+/* ---- Waits: 0, BL_ECANCELED, BL_ETIMEDOUT, or as stated -------------------------------------- */
 
 uint64_t bl_now_ns(void); /* of the running fiber's loop */
 int bl_sleep(uint64_t duration_ns);
 int bl_sleep_until(uint64_t deadline_ns);
-int bl_yield(void); /* lets the others run */
+int bl_yield(void); /* lets other ready fibers run */
 
-/* One at a time; the next in line gets it. */
+/* A counting semaphore. A unit goes to the fiber that has waited longest. */
 struct bl_semaphore {
     uint64_t count;
     struct bl_list queue;
@@ -290,8 +299,8 @@ void bl_lock_init(struct bl_lock *lock);
 int bl_lock_take(struct bl_lock *lock); /* not twice by one fiber */
 void bl_lock_give(struct bl_lock *lock);
 
-/* A file descriptor that can be waited for; a socket, pipe, terminal, pidfd, eventfd. It is set
- * non-blocking while it is watched, and stays the caller's. */
+/* A file descriptor to wait on: a socket, pipe, terminal, pidfd or eventfd. It is non-blocking
+ * while it is watched. The caller keeps ownership. */
 struct bl_descriptor;
 
 enum {
@@ -300,15 +309,17 @@ enum {
     BL_HANGUP = 4, /* the peer sends no more */
 };
 
-/* BL_ENOTSUP: a kind of file that cannot be waited for (a regular file); BL_EEXIST: watched
- * already. */
+/* BL_ENOTSUP: a type of file that cannot be waited for (a regular file); BL_EEXIST: already
+ * watched.
+ *
+ *  */
 int bl_descriptor_new(int fd, struct bl_descriptor **ret_descriptor);
-/* Before the descriptor is closed. Nobody may wait on it. NULL is fine. */
+/* Call it before the descriptor is closed. No fiber may be waiting on it. NULL is fine. */
 void bl_descriptor_free(struct bl_descriptor *descriptor);
 int bl_descriptor_wait(struct bl_descriptor *descriptor, unsigned events, unsigned *ret_events);
-/* Some bytes, as soon as there are any; 0 bytes is the end of file. */
+/* Reads some bytes, as soon as there are any; 0 bytes mean the end of the file. */
 int bl_descriptor_read(struct bl_descriptor *descriptor, void *data, size_t size, size_t *ret_size);
-/* All bytes. On error `*ret_size` (may be NULL) says how many went. */
+/* Writes all bytes. On error, `*ret_size` (may be NULL) is the number of bytes written. */
 int bl_descriptor_write(struct bl_descriptor *descriptor, const void *data, size_t size,
                         size_t *ret_size);
 
@@ -316,28 +327,30 @@ int bl_descriptor_write(struct bl_descriptor *descriptor, const void *data, size
 struct bl_child_end {
     bool by_signal;
     bool core_dumped;
-    int status; /* exit code, or number of the signal */
+    int status; /* exit code or signal number */
 };
 
-/* Waits for the end of the child behind a pidfd, and reaps it. Stopped: it is as before, and can be
- * waited for again (in a shield). BL_ECHILD: not a child of ours, or reaped already. */
+/* Waits until the child of a pidfd exits, and reaps it. If the wait is stopped, the child is
+ * unaffected and can be waited for again (in a shield). BL_ECHILD: not a child of this process, or
+ * already reaped. */
 int bl_child_wait(int pidfd, struct bl_child_end *ret_end);
 
-/* A signal that can be waited for, from now on. Process-wide by nature: the program decides. */
+/* A signal to wait for. Signals are process-wide, so only the program should use this. */
 struct bl_signal;
 
 int bl_signal_new(int number, struct bl_signal **ret_signal);
 void bl_signal_free(struct bl_signal *signal); /* NULL is fine */
-/* Waits until it came at least once since the last wait; `*ret_count` (may be NULL) is how often.
- */
+/* Waits until the signal has arrived at least once since the last wait. `*ret_count` (may be NULL)
+ * is the number of arrivals. */
 int bl_signal_wait(struct bl_signal *signal, uint64_t *ret_count);
 
-/* Blocking work on a thread. `payload` belongs to the call until it returns 0, and then to the
- * caller again. A scope that has stopped before it starts nothing: BL_ECANCELED or BL_ETIMEDOUT,
- * and `*ret_abandoned` is false: the payload is the caller's. Once begun, a stop does not wake the
- * caller; only the limit of a shield around it does (or with `abandon_on_stop` any stop): then
- * `*ret_abandoned` is true, and `drop` gets the payload when the thread is done with it, on the
- * loop's thread. BL_ETHREADS: no thread to be had; the payload is the caller's. */
+/* Runs blocking work on a worker thread. The call owns `payload` until it returns 0; then the
+ * caller owns it again. In a scope that is already stopped, the work does not start: the call
+ * returns BL_ECANCELED or BL_ETIMEDOUT, `*ret_abandoned` is false, and the caller keeps the
+ * payload. Once the work has started, a stop does not wake the caller. Only the limit of an
+ * enclosing shield does (with `abandon_on_stop`, any stop): then `*ret_abandoned` is true, and
+ * `drop` receives the payload, on the loop's thread, when the worker thread has finished with it.
+ * BL_ETHREADS: no thread available; the caller keeps the payload. */
 struct bl_work {
     void (*run)(void *payload); /* on a worker thread */
     void (*drop)(void *payload);
@@ -349,9 +362,9 @@ int bl_work_call(const struct bl_work *work, bool *ret_abandoned);
 
 /* ---- Units and receipts ---------------------------------------------------------------------- */
 
-/* A receipt is the proof of one stop. Nobody assembles one: a receipt is opened on a scope before
- * the work begins, every unit of work below it registers what it is and how it ended, and those
- * that the stop found at work are in the receipt. */
+/* A receipt is the proof of one stop. It collects its contents itself: a receipt is opened on a
+ * scope before the work begins, every unit of work below registers its kind and how it ended, and
+ * the receipt contains the units that were at work when the stop came. */
 
 #define BL_UNIT_KIND_TABLE(X)                                                                      \
     X(BL_UNIT_MODEL, "model")                                                                      \
@@ -371,9 +384,9 @@ enum bl_unit_kind {
 #define BL_FATE_TABLE(X)                                                                           \
     X(BL_FATE_FINISHED, "finished") /* it won the race; its result is kept */                      \
     X(BL_FATE_ABORTED, "aborted")   /* it saw the stop and unwound */                              \
-    X(BL_FATE_KILLED, "killed")     /* a process had to be */                                      \
+    X(BL_FATE_KILLED, "killed")     /* a process had to be killed */                               \
     X(BL_FATE_NEVER_STARTED, "never_started")                                                      \
-    X(BL_FATE_UNKNOWN, "unknown") /* said only where it is true */
+    X(BL_FATE_UNKNOWN, "unknown") /* the end could not be established */
 
 enum bl_fate {
 #define BL_FATE(name, text) name,
@@ -381,7 +394,7 @@ enum bl_fate {
 #undef BL_FATE
 };
 
-/* What holds a unit's processes, weakest first. */
+/* The container of a unit's processes, weakest first. */
 #define BL_MECHANISM_TABLE(X)                                                                      \
     X(BL_MECHANISM_NONE, "none")                                                                   \
     X(BL_MECHANISM_SUBREAPER, "subreaper")                                                         \
@@ -400,36 +413,36 @@ const char *bl_unit_kind_noun(enum bl_unit_kind kind, bool several);
 const char *bl_fate_name(enum bl_fate fate);
 const char *bl_mechanism_name(enum bl_mechanism mechanism);
 
-/* A number of survivors that could not be established: JSON's null. Only a proof makes a number. */
+/* The number of survivors could not be established: null in JSON. Any other number is proved. */
 #define BL_SURVIVORS_UNKNOWN UINT32_MAX
 #define BL_UNVERIFIED_SIZE   120
 
-/* The sum of two such numbers; unknown with anything is unknown. */
+/* Adds two numbers of survivors; the sum is unknown if either is. */
 uint32_t bl_survivors_add(uint32_t left, uint32_t right);
 
-/* One unit of work. Embedded by whoever does it. What is known of its end is filled in before
- * bl_unit_end; texts are cut at a character. */
+/* One unit of work. Embedded by the code that does the work, which fills in the known facts about
+ * the end before bl_unit_end. Texts are truncated at a character boundary. */
 struct bl_unit {
     struct bl_list link;
-    struct bl_receipt *receipt; /* NULL: none is open above it */
+    struct bl_receipt *receipt; /* NULL if no receipt is open above it */
     enum bl_unit_kind kind;
     enum bl_fate fate;
     enum bl_mechanism mechanism;
     uint32_t processes;                  /* of its tree, when it was stopped */
     uint32_t survivors;                  /* counted, or BL_SURVIVORS_UNKNOWN */
-    char unverified[BL_UNVERIFIED_SIZE]; /* why it is unknown; else empty */
-    int signal;                          /* the strongest that was needed; 0: none */
+    char unverified[BL_UNVERIFIED_SIZE]; /* why `survivors` is unknown; else empty */
+    int signal;                          /* the strongest signal that was needed; 0: none */
     double ms;                           /* from the stop to its end */
     char id[72];
     char name[72];        /* may be empty */
     char detail[120];     /* may be empty */
-    struct bl_list units; /* of an agent: copies of those that it had at work */
+    struct bl_list units; /* of an agent: copies of the units that it had at work */
 };
 
 /* Registers with the nearest receipt above the running fiber's scope. */
 void bl_unit_begin(struct bl_unit *unit, enum bl_unit_kind kind, const char *id, const char *name);
 void bl_unit_end(struct bl_unit *unit, enum bl_fate fate);
-/* The same, and no receipt names it: another unit stands for it. */
+/* Ends a unit without recording it in a receipt, because another unit represents it. */
 void bl_unit_drop(struct bl_unit *unit);
 
 struct bl_json;
@@ -445,37 +458,40 @@ struct bl_receipt {
     struct bl_list live;    /* units at work */
     struct bl_list stopped; /* copies of those that ended after the stop */
     int64_t requested_wall_ns;
-    bool observed;        /* the loop has handed the stop down */
+    bool observed;        /* the loop has delivered the stop */
     uint64_t observed_ns; /* when */
-    uint64_t quiet_ns;    /* when the last unit had ended; at first as observed_ns */
-    /* Writes what was left running on purpose, as elements of the receipt's `background`; set by
-     * the owner after opening; NULL: nothing. */
+    uint64_t quiet_ns;    /* when the last unit had ended; initially observed_ns */
+    /* Writes the work that keeps running on purpose, as elements of the receipt's `background`. Set
+     * by the owner after opening; NULL: none. */
     void (*background)(void *context, struct bl_json_writer *writer);
     void *background_context;
 };
 
-/* Collects for `scope`, which must outlive it; `scope_id` ("run_…") is what the receipt names. */
+/* Opens a receipt on `scope`, which must outlive it. `scope_id` ("run_…") names the stopped work in
+ * the receipt. */
 void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const char *scope_id);
-/* Units of a receipt whose scope stopped with one above go to the receipt of that one. Of a scope
- * with a stop of its own, units that have survivors go to a receipt above that is of a stop too. */
+/* Closes a receipt. If its scope stopped with a scope above, its units move to the receipt of that
+ * scope. If its scope had its own stop, only units with survivors move, to a receipt above whose
+ * scope is stopped too. */
 void bl_receipt_close(struct bl_receipt *receipt);
-/* The stop was asked above, where another receipt is open: that one is the receipt of it. */
+/* True if the stop was requested on a scope above with an open receipt, which is then the receipt
+ * of this stop. */
 bool bl_receipt_elsewhere(const struct bl_receipt *receipt);
-/* Before its end, once it is written: what the receipt holds of such a stop becomes a part of
- * `unit`, which is still at work and stands for it in the receipt above. Of a stop of its own
- * `unit` gets the number of survivors. */
+/* Call it before bl_receipt_close, after writing the receipt. If the stop was requested above, the
+ * contents of the receipt become part of `unit`, which is still at work and represents them in the
+ * receipt above. For a stop of its own, `unit` gets only the number of survivors. */
 void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit);
-/* True when its scope was stopped and no unit is at work any more. */
+/* True if its scope was stopped and no unit is at work any more. */
 bool bl_receipt_ready(const struct bl_receipt *receipt);
 bool bl_receipt_cancel_observed(const struct bl_receipt *receipt);
-/* Of all its units: counted, or BL_SURVIVORS_UNKNOWN. */
+/* The survivors of all units: counted, or BL_SURVIVORS_UNKNOWN. */
 uint32_t bl_receipt_survivors(const struct bl_receipt *receipt);
 void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *writer);
 /* One line for people: "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." */
 int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out);
 
-/* A unit of a receipt in JSON. A text is NULL if there is none; kind and fate are names, which a
- * newer belay may have more of. */
+/* A unit of a receipt in JSON. A missing text is NULL. Kind and fate are names, because a newer
+ * belay may have more of them. */
 struct bl_unit_row {
     struct bl_list link;
     const char *kind;
@@ -485,8 +501,8 @@ struct bl_unit_row {
     double ms; /* from the stop to its end; -1: not known */
     bool has_processes;
     uint32_t processes;
-    bool has_survivors; /* false: none is written */
-    uint32_t survivors; /* BL_SURVIVORS_UNKNOWN: null, or none was read */
+    bool has_survivors; /* false: the member is not written */
+    uint32_t survivors; /* BL_SURVIVORS_UNKNOWN: null, or missing when it was read */
     const char *unverified;
     char signal[24];
     const char *detail;
@@ -494,11 +510,11 @@ struct bl_unit_row {
     struct bl_list units; /* struct bl_unit_row */
 };
 
-/* What runs on by agreement, in JSON. */
+/* A job or a cell that keeps running after the stop, by design; in JSON. */
 struct bl_background_row {
     const char *id;
-    struct bl_text command; /* of a job; empty: none */
-    const char *cell;       /* of a cell, its id; NULL: none */
+    struct bl_text command; /* of a job; empty for a cell */
+    const char *cell;       /* id of a cell; NULL for a job */
     uint64_t processes;
     uint64_t age_ms;
 };
@@ -523,18 +539,18 @@ struct bl_receipt_row {
     struct bl_list units;      /* struct bl_unit_row */
 };
 
-/* Of a struct bl_receipt_row: docs/schemas/receipt.json. */
+/* Record of a struct bl_receipt_row: docs/schemas/receipt.json. */
 extern const struct bl_record bl_receipt_record;
-/* The same line of one that was read. A time that is not known is not told. */
+/* Like bl_receipt_line, for a receipt that was read. An unknown time is left out. */
 int bl_receipt_row_line(const struct bl_receipt_row *row, struct bl_buffer *out);
-/* A number of milliseconds in it: "206 ms"; empty: it is not known. */
+/* Formats its milliseconds: "206 ms"; empty if unknown. */
 void bl_receipt_ms_text(double ms, char out[32]);
 
-/* What a receipt says in `unverified`: NULL where the number is known, and never empty where it is
- * not. */
+/* Returns the value of a receipt's `unverified`: NULL if the number is known, and never empty if it
+ * is not. */
 const char *bl_survivors_unverified(uint32_t survivors, const char *unverified);
-/* The sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could not
- * verify: REASON." */
+/* Appends the sentence for people: "Nothing left running.", "Still running: 2 processes." or "Could
+ * not verify: REASON." */
 int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_buffer *out);
 
 BL_PUBLIC_END

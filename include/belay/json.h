@@ -1,11 +1,12 @@
-/* json: reading, writing, looking things up, a canonical form, and checking against a schema.
+/* json: reading, writing, look-ups, a canonical form, and validation against a schema.
  *
- * Reading makes an immutable tree in an arena; writing streams into a buffer. Nothing is built by
- * hand: what is to be sent is written, what came is read.
+ * Reading makes an immutable tree in an arena; writing streams into a buffer. There are no
+ * functions to build a tree: programs write the values that they send and read the values that they
+ * receive.
  *
- * Promises: 64-bit integers are exact and doubles round-trip; every limit is explicit; broken input
- * gives an offset, what was expected and an excerpt; invalid UTF-8 and lone surrogates are refused;
- * nothing recurses on the depth of the input. */
+ * Promises: 64-bit integers are exact and doubles round-trip. Every limit is explicit. An error in
+ * the input is reported with its offset, what was expected and an excerpt. Invalid UTF-8 and lone
+ * surrogates are refused. No function recurses on the depth of the input. */
 #ifndef BELAY_JSON_H
 #define BELAY_JSON_H
 
@@ -27,9 +28,9 @@ enum bl_json_type {
     BL_JSON_END, /* internal: closes an array or object */
 };
 
-/* One node of a tree: nodes stand in document order in one run of memory, a container is followed
- * by its children and an END node, a member is a string node (its key) followed by its value. Read
- * it through the functions below. */
+/* One node of a tree. The nodes are in document order in one block of memory. A container is
+ * followed by its children and an END node; a member is a string node (its key) followed by its
+ * value. Use the functions below to read it. */
 struct bl_json {
     uint8_t type;
     uint8_t flags;
@@ -51,12 +52,12 @@ struct bl_json_limits {
     size_t size_max;         /* bytes of input; 0: 64 MiB; at most 4 GiB */
     size_t string_max;       /* bytes of one decoded string or key; 0: 16 MiB */
     uint32_t depth_max;      /* nested containers; 0: 128; at most 1024 */
-    bool refuse_duplicates;  /* a key twice in one object is an error */
-    bool replace_surrogates; /* a lone one (of a pair that was split) is U+FFFD, not an error */
-    /* Of documents alone. */
-    uint32_t aliases_max; /* 0: only by what they make */
+    bool refuse_duplicates;  /* a duplicate key in an object is an error */
+    bool replace_surrogates; /* a lone surrogate (of a split pair) becomes U+FFFD, not an error */
+    /* For documents only. */
+    uint32_t aliases_max; /* 0: limited only by the nodes that they make */
     bool keep_scalars;    /* YAML's numbers and booleans stay the text that was written */
-    bool keep_duplicates; /* a key twice in one mapping is kept as it came */
+    bool keep_duplicates; /* duplicate keys in a mapping are kept */
 };
 
 /* Where and why reading failed. */
@@ -66,13 +67,13 @@ struct bl_json_fault {
     uint32_t column;      /* in bytes, from 1 */
     const char *expected; /* "',' or '}'", "a value", …: static */
     char found[16];       /* that byte, printable: "'x'", "0x07", "the end" */
-    char excerpt[64];     /* what stands around it, on one line, valid UTF-8 */
+    char excerpt[64];     /* the text around it, on one line, valid UTF-8 */
 };
 
-/* Reads exactly one value with nothing but white space around it. The input may be freed after: all
- * that is kept is in `arena`. `limits` NULL: defaults. `fault` may be NULL. A key that comes twice
- * is kept as it came: bl_json_get answers the last one, the canonical form holds only that.
- * BL_EPARSE: broken; BL_ELIMIT: over a limit; on error the arena is as before. */
+/* Reads exactly one value with only white space around it. The tree is in `arena`; the input may be
+ * freed afterwards. `limits` NULL: defaults. `fault` may be NULL. Duplicate keys are kept:
+ * bl_json_get returns the last one, and the canonical form contains only that. BL_EPARSE:
+ * malformed; BL_ELIMIT: over a limit. On error, the arena is unchanged. */
 int bl_json_read(struct bl_arena *arena, struct bl_text input, const struct bl_json_limits *limits,
                  const struct bl_json **ret_value, struct bl_json_fault *fault);
 /* "offset 17 (line 2, column 5): expected ',' or '}', found 'x' near `…`". */
@@ -95,19 +96,19 @@ static inline const struct bl_json *bl_json_next(const struct bl_json *value)
            (value->type == BL_JSON_ARRAY || value->type == BL_JSON_OBJECT ? value->span : 1);
 }
 
-/* Elements in order: BL_JSON_EACH (element, array) {…}. Anything but an array has none. */
+/* Iterates over elements: BL_JSON_EACH (element, array) {…}. Other types have no elements. */
 #define BL_JSON_EACH(element, array)                                                               \
     for (const struct bl_json *element = bl_json_first(array, BL_JSON_ARRAY);                      \
          element->type != BL_JSON_END; element = bl_json_next(element))
-/* Members in order: `key` is a string node, its value is key + 1. */
+/* Iterates over members: `key` is a string node, and its value is key + 1. */
 #define BL_JSON_MEMBERS(key, object)                                                               \
     for (const struct bl_json *key = bl_json_first(object, BL_JSON_OBJECT);                        \
          key->type != BL_JSON_END; key = bl_json_next(key + 1))
-/* First child of a container of that type, or an END node. NULL is fine. */
+/* Returns the first child of a container of that type, or an END node. `value` may be NULL. */
 const struct bl_json *bl_json_first(const struct bl_json *value, enum bl_json_type type);
 
-/* All take NULL and values of another type, and then answer NULL, false or the fallback: so a path
- * of look-ups needs one check, at its end. */
+/* These functions accept NULL and values of another type, and then return NULL, false or the
+ * fallback. So a chain of look-ups needs only one check, at its end. */
 const struct bl_json *bl_json_get(const struct bl_json *object, struct bl_text key);
 const struct bl_json *bl_json_at(const struct bl_json *array, size_t index);
 /* RFC 6901: "" is the value itself, "/choices/0/delta" a path, ~0 and ~1 escapes. */
@@ -120,16 +121,18 @@ bool bl_json_int64(const struct bl_json *value, int64_t *ret_value);
 /* Any number, rounded to a double. False otherwise. */
 bool bl_json_double(const struct bl_json *value, double *ret_value);
 size_t bl_json_size(const struct bl_json *value); /* of strings, arrays, objects; else 0 */
-/* Equal as JSON values: 1, 1.0 and 1e0 are equal, members in any order. */
+/* True if the values are equal as JSON: 1, 1.0 and 1e0 are equal, and the order of members does not
+ * matter. */
 bool bl_json_equal(const struct bl_json *a, const struct bl_json *b);
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 #define BL_JSON_WRITE_DEPTH_MAX 1024
 
-/* Streams one value into a buffer. Embedded by the caller. Commas and colons are its business.
- * Errors stick (BL_ELIMIT: the buffer is full; BL_EINVAL: a number that is not finite, too deep, or
- * calls out of order, which asserts too): check once, by bl_json_writer_done. */
+/* Streams one value into a buffer. Embedded by the caller. The writer adds commas and colons. The
+ * first error is kept (BL_ELIMIT: the buffer is full; BL_EINVAL: a number that is not finite,
+ * nested too deeply, or calls out of order, which also fail an assertion). Check it once, with
+ * bl_json_writer_done. */
 struct bl_json_writer {
     struct bl_buffer *out;
     int error;
@@ -142,13 +145,13 @@ struct bl_json_writer {
 
 void bl_json_writer_init(struct bl_json_writer *writer, struct bl_buffer *out);
 void bl_json_writer_indent(struct bl_json_writer *writer, uint32_t spaces);
-int bl_json_writer_done(struct bl_json_writer *writer); /* BL_EINVAL also when something is open */
+int bl_json_writer_done(struct bl_json_writer *writer); /* BL_EINVAL also if a container is open */
 
 void bl_json_write_object(struct bl_json_writer *writer);
 void bl_json_write_array(struct bl_json_writer *writer);
 void bl_json_write_end(struct bl_json_writer *writer); /* closes the innermost */
 void bl_json_write_key(struct bl_json_writer *writer, struct bl_text key);
-/* Text that is not valid UTF-8 is written with U+FFFD for each broken part. */
+/* Writes U+FFFD in place of each part that is not valid UTF-8. */
 void bl_json_write_text(struct bl_json_writer *writer, struct bl_text text);
 void bl_json_write_string(struct bl_json_writer *writer, const char *string); /* NULL: null */
 void bl_json_write_int64(struct bl_json_writer *writer, int64_t value);
@@ -157,35 +160,36 @@ void bl_json_write_double(struct bl_json_writer *writer,
                           double value); /* shortest that reads back */
 void bl_json_write_boolean(struct bl_json_writer *writer, bool value);
 void bl_json_write_null(struct bl_json_writer *writer);
-/* A whole tree; a duplicate key is written as it came. NULL: null. */
+/* Writes a whole tree, with its duplicate keys. NULL is written as null. */
 void bl_json_write_value(struct bl_json_writer *writer, const struct bl_json *value);
-/* The same on one line, in the arena. */
+/* Returns a whole tree as text on one line, in the arena. */
 struct bl_text bl_json_value_text(struct bl_arena *arena, const struct bl_json *value);
-/* A text as one JSON value, in the arena. */
+/* Returns a text as a JSON string, in the arena. */
 struct bl_text bl_json_quote(struct bl_arena *arena, struct bl_text text);
-/* Text that is one JSON value already; not looked at. */
+/* Writes text that is already one JSON value; it is not checked. */
 void bl_json_write_raw(struct bl_json_writer *writer, struct bl_text json);
 
-/* A member of the open object, key and value. */
+/* Write a member of the open object: key and value. */
 void bl_json_put_text(struct bl_json_writer *writer, const char *key, struct bl_text value);
 void bl_json_put_string(struct bl_json_writer *writer, const char *key, const char *value);
 void bl_json_put_uint64(struct bl_json_writer *writer, const char *key, uint64_t value);
 void bl_json_put_boolean(struct bl_json_writer *writer, const char *key, bool value);
-/* Text that is one JSON value already; empty: null. */
+/* `json` is already one JSON value; an empty text is written as null. */
 void bl_json_put_json(struct bl_json_writer *writer, const char *key, struct bl_text json);
 
-/* RFC 8785: members sorted by UTF-16 units, the last of duplicates, no white space, numbers as
- * ECMAScript prints them; only integers beyond 2^53 differ: they stay exact. */
+/* Writes the form of RFC 8785: members sorted by UTF-16 units, the last of duplicates, no white
+ * space, numbers as ECMAScript prints them. Only integers beyond 2^53 differ: they stay exact. */
 int bl_json_write_canonical(struct bl_buffer *out, const struct bl_json *value);
 
-/* The shortest decimal that reads back as `value` (finite), as ECMAScript prints it; 25 bytes at
- * most, returns how many. */
+/* Writes the shortest decimal that reads back as `value` (finite), as ECMAScript prints it. Returns
+ * its size, at most 25 bytes. */
 size_t bl_json_format_double(double value, char out[32]);
 
 /* ---- Documents ------------------------------------------------------------------------------- */
 
-/* A file that a person wrote, YAML or JSON (one that begins with '{' or '[' and is JSON is read as
- * JSON), as the same kind of tree, with the place of each node. Lives in its arena. */
+/* A file that a person wrote, in YAML or JSON, as the same kind of tree, with the place of each
+ * node. It lives in its arena. A file that begins with '{' or '[' and is valid JSON is read as
+ * JSON. */
 struct bl_document {
     const struct bl_json *root;
     const struct bl_document_place *places; /* by node: places[node - root] */
@@ -197,10 +201,10 @@ struct bl_document_place {
     uint32_t column;
 };
 
-/* Reads one document. Of YAML: the core types (null, booleans, integers, numbers, text), anchors
- * and aliases within the limits; tags other than those of the core, a second document, keys that
- * are not text, and a key twice in one mapping are errors. An empty file is null. BL_EPARSE,
- * BL_ELIMIT; the arena is then as before. */
+/* Reads one document. From YAML it supports the core types (null, booleans, integers, numbers,
+ * text), and anchors and aliases within the limits. Tags outside the core schema, a second
+ * document, keys that are not text, and duplicate keys in a mapping are errors. An empty file is
+ * null. BL_EPARSE, BL_ELIMIT; the arena is then unchanged. */
 int bl_document_read(struct bl_arena *arena, struct bl_text input,
                      const struct bl_json_limits *limits, struct bl_document *ret_document,
                      struct bl_json_fault *fault);
@@ -213,21 +217,22 @@ struct bl_document_place bl_document_place(const struct bl_document *document,
  * additionalProperties, propertyNames, items, prefixItems, uniqueItems, minimum, maximum,
  * exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems,
  * minProperties, maxProperties, pattern, anyOf, oneOf, allOf, not, and local $ref into $defs or by
- * pointer. Keywords that assert something else (if, contains, unevaluatedProperties, …) are not
- * checked, and bl_json_schema_ignored names them. Immutable after compiling. */
+ * pointer. Other assertions (if, contains, unevaluatedProperties, …) are not checked;
+ * bl_json_schema_ignored lists them. Immutable after compiling. */
 struct bl_json_schema;
 
-/* Copies what it needs. BL_EINVAL: not a schema, a remote or dangling $ref, a pattern that does not
- * compile, a $ref circle that consumes nothing; BL_ELIMIT: more than 20,000 schemas or 1,000
- * anchors; `error` (may be NULL) names the path and what to do. */
+/* Compiles a schema; `source` is not needed afterwards. BL_EINVAL: not a schema, a remote or
+ * dangling $ref, a pattern that does not compile, or a $ref cycle that does not descend into the
+ * value; BL_ELIMIT: more than 20,000 schemas or 1,000 anchors. `error` (may be NULL) gives the path
+ * and what to do. */
 int bl_json_schema_new(const struct bl_json *source, struct bl_json_schema **ret_schema,
                        struct bl_error *error);
 void bl_json_schema_free(struct bl_json_schema *schema); /* NULL is fine */
-/* Pointers of keywords that are not checked ("/properties/a/if"), in order; `index` from 0, empty
- * at the end. */
+/* Returns the pointer of an unchecked keyword ("/properties/a/if"); `index` counts from 0. Empty
+ * after the last one. */
 struct bl_text bl_json_schema_ignored(const struct bl_json_schema *schema, size_t index);
 
-/* One thing wrong. Lives in the arena given to the check. */
+/* One violation. It lives in the arena given to the check. */
 struct bl_json_problem {
     struct bl_list link;
     struct bl_text path;    /* pointer into the value: "/items/3/name" */
@@ -237,10 +242,10 @@ struct bl_json_problem {
 
 #define BL_JSON_PROBLEMS_MAX 100
 
-/* All that is wrong with `value`, in document order, into `problems` (a list head, initialised
- * here). 0: it fits. BL_EINVAL: it does not. BL_ELIMIT: too deep or too much work to decide; a
- * problem says so, since what cannot be decided does not fit. After BL_JSON_PROBLEMS_MAX problems
- * it stops. */
+/* Lists the violations in `value`, in document order, in `problems` (a list head, initialised
+ * here). 0: valid. BL_EINVAL: not valid. BL_ELIMIT: too deep or too much work to decide; a value
+ * that could not be decided counts as not valid, and a problem says why. Stops after
+ * BL_JSON_PROBLEMS_MAX problems. */
 int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_json *value,
                          struct bl_arena *arena, struct bl_list *problems);
 

@@ -8,7 +8,7 @@ BL_PUBLIC_BEGIN
 
 #define BL_VALUE_SHOWN_SIZE 64u
 
-/* The beginning of a text, without what terminals obey. */
+/* Returns the beginning of a text, without characters that control a terminal. */
 const char *bl_value_show(struct bl_text text, char out[BL_VALUE_SHOWN_SIZE]);
 const char *bl_value_type(const struct bl_json *value); /* "a list" */
 

@@ -2,7 +2,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* The six bits that a character stands for; negative: none. */
+/* The six bits that a character stands for; negative if it is not a Base64 character. */
 static int value_of(char character)
 {
     if (character >= 'A' && character <= 'Z')
@@ -14,7 +14,7 @@ static int value_of(char character)
     return character == '+' ? 62 : character == '/' ? 63 : -1;
 }
 
-/* How many of the last group's characters only fill it up. */
+/* The number of padding characters in the last group. */
 static size_t padding_of(struct bl_text text)
 {
     size_t padding = 0;

@@ -1,6 +1,6 @@
-/* The memory is always one byte longer than the capacity, so that printf, which ends in NUL, can
- * fill a buffer to its very maximum. The capacity never exceeds the maximum: what fits the capacity
- * needs no other check. */
+/* The memory is always one byte longer than the capacity, so that printf, which adds a NUL, can
+ * fill a buffer to its maximum. The capacity never exceeds the maximum, so that data which fits the
+ * capacity needs no other check. */
 #include <belay/base.h>
 
 #include <assert.h>
@@ -26,8 +26,8 @@ void bl_buffer_clear(struct bl_buffer *buffer)
     buffer->size = 0;
 }
 
-/* Makes the capacity at least size + `more`: twice what it was, but not above the maximum.
- * BL_ELIMIT: that is above it, and nothing changed. */
+/* Grows the capacity to at least size + `more`: doubles it, up to the maximum. BL_ELIMIT: the
+ * maximum would be exceeded, and nothing changed. */
 static __attribute__((noinline)) int grow(struct bl_buffer *buffer, size_t more)
 {
     if (more > buffer->maximum - buffer->size)
@@ -55,8 +55,8 @@ int bl_buffer_reserve(struct bl_buffer *buffer, size_t size)
     return grow(buffer, size);
 }
 
-/* The rare part of bl_buffer_append: no room. The text may be a part of the buffer itself, which
- * growing moves. */
+/* The rare case of bl_buffer_append: no room. The text may be a part of the buffer itself, which
+ * moves when it grows. */
 static __attribute__((noinline)) int append_slowly(struct bl_buffer *buffer, struct bl_text text)
 {
     uintptr_t offset = (uintptr_t)text.data - (uintptr_t)buffer->data;
@@ -100,8 +100,8 @@ int bl_buffer_printf(struct bl_buffer *buffer, const char *format, ...)
     return result;
 }
 
-/* Formats into the room there is, and once more after growing when that was too little. BL_ELIMIT:
- * above the maximum, or above INT_MAX bytes; BL_EINVAL: the format cannot be printed. */
+/* Formats into the free room, and once more after growing if that was too little. BL_ELIMIT: more
+ * than the maximum or INT_MAX bytes; BL_EINVAL: the format cannot be printed. */
 int bl_buffer_vprintf(struct bl_buffer *buffer, const char *format, va_list arguments)
 {
     assert(format != NULL);

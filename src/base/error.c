@@ -42,7 +42,7 @@ const char *bl_error_kind_name(enum bl_error_kind kind)
     return name != NULL ? name : "unknown";
 }
 
-/* 0 stays 0; what has no code of its own is BL_ESYSTEM. */
+/* 0 stays 0; an errno without its own code becomes BL_ESYSTEM. */
 int bl_error_from_errno(int system_errno)
 {
     if (system_errno == INT_MIN)
@@ -74,7 +74,7 @@ int bl_error_from_errno(int system_errno)
     }
 }
 
-/* Formats into `out`; what is too long is cut before the character that does not fit. */
+/* Formats into `out`. Truncates before the first character that does not fit. */
 static BL_PRINTF(3, 0) void set_formatted(char *out, size_t size, const char *format,
                                           va_list arguments)
 {
@@ -85,7 +85,8 @@ static BL_PRINTF(3, 0) void set_formatted(char *out, size_t size, const char *fo
         out[bl_utf8_cut((struct bl_text){out, size - 1}, size - 1).size] = '\0';
 }
 
-/* `operation` and `target` may be NULL; without a format the message is the table's sentence. */
+/* `operation` and `target` may be NULL; without a format, the message is the table's description.
+ */
 int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, const char *operation,
                  const char *target, const char *message_format, ...)
 {
@@ -110,7 +111,7 @@ int bl_error_set(struct bl_error *error, int code, enum bl_error_kind kind, cons
     return code;
 }
 
-/* The first hint stays, like the first detail; without an error there is nothing to hint at. */
+/* Keeps the first hint, like the first details. Does nothing without an error. */
 void bl_error_hint(struct bl_error *error, const char *format, ...)
 {
     if (error == NULL || error->code == 0 || error->hint[0] != '\0')

@@ -1,6 +1,5 @@
-/* Whatever is logged, one record is one line of printable text: control characters, code points
- * that move the cursor or turn the direction of writing, and bytes that are no UTF-8 are written as
- * escapes. */
+/* One record is always one line of printable text: control characters, code points that move the
+ * cursor or change the writing direction, and bytes that are not UTF-8 are written as escapes. */
 #include <belay/base.h>
 
 #include <errno.h>
@@ -9,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A line for a descriptor, and what is left of its parts when it would be longer: at six bytes an
- * escape, 16 fields and the message stay below the line. */
+/* The longest line for a descriptor, and the limits for its parts if it would be longer. At six
+ * bytes per escape, 16 fields and the message fit the line. */
 #define LINE_MAX_SIZE   ((size_t)65536)
 #define CUT_VALUE_MAX   ((size_t)512)
 #define CUT_NAME_MAX    ((size_t)64)
@@ -74,7 +73,7 @@ void bl_log_write(enum bl_log_room room, enum bl_log_level level, const char *me
 
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
-/* "… (expected one of: off, error, …)", and the nearest of them. */
+/* Sets the error "… (expected one of: off, error, …)" and suggests the closest name. */
 static int log_refuse(const char *what, struct bl_text name, const struct bl_names *names,
                       struct bl_error *error)
 {
@@ -97,7 +96,7 @@ static int log_refuse(const char *what, struct bl_text name, const struct bl_nam
     return BL_EINVAL;
 }
 
-/* One of "debug" and "wire=trace". */
+/* Applies one item: "debug" or "wire=trace". */
 static int log_take_level(struct bl_text item, unsigned char levels[BL_LOG_ROOM_COUNT],
                           struct bl_error *error)
 {
@@ -138,7 +137,8 @@ int bl_log_set_levels(const char *text, struct bl_error *error)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Appends one code point, escaped if need be; inside quotes the quote and the backslash too. */
+/* Appends one code point, escaped if necessary. Inside quotes, the quote and the backslash are
+ * escaped too. */
 static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t code_point,
                           bool quoted)
 {
@@ -155,7 +155,7 @@ static int put_code_point(struct bl_buffer *out, struct bl_text bytes, uint32_t 
     return bl_buffer_append(out, bytes);
 }
 
-/* Appends a text with what is unsafe escaped: `\n`, `\u001b`, and `\xff` for a byte that is no
+/* Appends a text and escapes its unsafe parts: `\n`, `\u001b`, and `\xff` for a byte that is not
  * UTF-8. */
 static int put_escaped(struct bl_buffer *out, struct bl_text text, bool quoted)
 {
@@ -174,7 +174,7 @@ static int put_escaped(struct bl_buffer *out, struct bl_text text, bool quoted)
     return result;
 }
 
-/* True when a value cannot stand as it is between `=` and the next space. */
+/* True if a value must be quoted to be read back from between `=` and the next space. */
 static bool needs_quotes(struct bl_text text)
 {
     if (text.size == 0)
@@ -207,8 +207,8 @@ static int base_log_put_text(struct bl_buffer *out, struct bl_text text, size_t 
     return result < 0 ? result : bl_buffer_append_byte(out, '"');
 }
 
-/* The shortest of 15 to 17 digits that reads back the same. A decimal comma, which a program's
- * locale may bring, becomes a point. */
+/* Appends the number with the fewest of 15 to 17 digits that read back the same. A decimal comma
+ * from the program's locale becomes a point. */
 static int base_log_put_number(struct bl_buffer *out, double number)
 {
     char digits[40];
@@ -223,7 +223,7 @@ static int base_log_put_number(struct bl_buffer *out, double number)
     return bl_buffer_append(out, bl_text_from(digits));
 }
 
-/* Appends ` name=`. Whatever could be taken for the end of a name is written as `_`. */
+/* Appends ` name=`. A character that could be mistaken for the end of a name becomes `_`. */
 static int base_log_put_name(struct bl_buffer *out, const char *name, size_t maximum)
 {
     struct bl_text text = bl_text_from(name);
@@ -254,7 +254,7 @@ static int put_field(struct bl_buffer *out, const struct bl_log_field *field,
     return 0;
 }
 
-/* Appends the line, or nothing when it would go over the buffer's maximum. */
+/* Appends the line, or nothing if it would exceed the buffer's maximum. */
 static int base_log_put_line(struct bl_buffer *out, const struct bl_log_record *record,
                              const struct limits *limits)
 {
@@ -286,9 +286,9 @@ int bl_log_format(const struct bl_log_record *record, struct bl_buffer *out)
     return base_log_put_line(out, record, &(struct limits){SIZE_MAX, SIZE_MAX});
 }
 
-/* A line that would be too long is written with its parts cut. A line that cannot be written is
- * lost: there is nowhere to say so. errno is as it was, so that logging can stand between a failing
- * call and the look at its errno. */
+/* The parts of a line that would be too long are truncated. A line that cannot be written is lost,
+ * since there is no place to report that. Preserves errno, so that code can log between a failing
+ * call and the check of its errno. */
 void bl_log_write_fd(void *context, const struct bl_log_record *record)
 {
     int before = errno;

@@ -1,10 +1,9 @@
 /* Design notes.
  *
- * Entries stand in an array in the order of insertion; slots are an open-addressing index into it,
- * at most half full, probed one after the other. A removed entry keeps its slot and its place, and
- * so is the tombstone that probing walks past. Only a full array is rebuilt: then removed entries
- * go, and the array takes the size that fits what is left. Removing thus never moves an entry,
- * which is what lets a walk remove the one it visits. */
+ * Entries are in an array in the order of insertion. Slots are an open-addressing index into it, at
+ * most half full, with linear probing. A removed entry keeps its slot and its place as a tombstone.
+ * Only a full array is rebuilt: then removed entries are dropped, and the array gets the size that
+ * fits the rest. So a removal never moves an entry, and a loop may remove the current one. */
 #include <belay/base.h>
 
 #define CAPACITY_MIN 8u
@@ -82,7 +81,7 @@ uint64_t bl_hash(const uint64_t key[2], struct bl_text text)
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* The live entry of `key`, or NULL. */
+/* Returns the live entry for `key`, or NULL. */
 static struct bl_map_entry *map_find(const struct bl_map *map, struct bl_text key, uint64_t hash)
 {
     uint32_t mask = map->slot_count - 1;
@@ -120,7 +119,7 @@ static void index_entry(struct bl_map *map, uint32_t index)
     map->slots[i] = index + 1;
 }
 
-/* Makes room for another entry: drops removed ones and leaves a third of the array free at least,
+/* Makes room for another entry: drops removed ones and leaves at least a third of the array free,
  * so that the cost of rebuilding is spread over many insertions. */
 static void map_rebuild(struct bl_map *map)
 {
@@ -148,7 +147,7 @@ static void map_rebuild(struct bl_map *map)
 
 void bl_map_set(struct bl_map *map, struct bl_text key, void *value, void **ret_old)
 {
-    /* The key of the hash is drawn with the first entry: empty maps cost no system call. */
+    /* The hash key is drawn with the first entry, so that empty maps cost no system call. */
     if (map->slot_count == 0)
         bl_random_bytes(map->key, sizeof map->key);
 
@@ -175,7 +174,7 @@ void bl_map_set(struct bl_map *map, struct bl_text key, void *value, void **ret_
     map->count++;
 }
 
-/* `key` may be that of the entry itself. */
+/* `key` may be the entry's own key. */
 void *bl_map_remove(struct bl_map *map, struct bl_text key)
 {
     struct bl_map_entry *entry = lookup(map, key);

@@ -1,16 +1,16 @@
 /* Patterns: ECMAScript regular expressions in Unicode mode.
  *
- * Design notes. The source is read once, left to right, into a program of small instructions; the
- * program is run over the text by keeping the set of all instructions that could be next (Thompson,
- * Pike), so that the time is at most text times program, whatever the pattern. Jumps are relative,
- * so that a piece of program can be moved and copied: `x{3}` is three copies of x. Only yes or no
- * is asked for: groups capture nothing, and lazy is the same as greedy.
+ * Design notes. The source is compiled in one pass, left to right, into a program of small
+ * instructions. The search keeps the set of all instructions that could be next (Thompson, Pike),
+ * so that its time is at most text times program, whatever the pattern. Jumps are relative, so that
+ * a piece of program can be moved and copied: `x{3}` is three copies of x. A search only says
+ * whether the pattern matches: groups capture nothing, and lazy is the same as greedy.
  *
- * Where Unicode mode is stricter than schemas in the wild are (a lone `]` or `}`, `\-`, `\"`), the
- * reading that ECMAScript has without that mode is taken. */
+ * Schemas in use contain forms that Unicode mode forbids (a lone `]` or `}`, `\-`, `\"`). They are
+ * read as ECMAScript reads them without that mode. */
 #include "pattern.h"
 
-/* Instructions up to which a search needs no heap. */
+/* The largest program, in instructions, that a search runs without heap memory. */
 #define SMALL_PROGRAM 128u
 
 static int pattern_compile(struct bl_text source, bool caseless, struct bl_pattern **ret_pattern,
@@ -54,7 +54,7 @@ static bool class_has(const struct bl_pattern *pattern, uint32_t index, uint32_t
     if (point < 128)
         return class->ascii[point / 64] >> point % 64 & 1;
     if (class->count == 0)
-        return false; /* and there may be no ranges at all */
+        return false; /* the pattern may have no ranges at all */
     const struct range *ranges = pattern->ranges + class->start;
     uint32_t low = 0, high = class->count;
     while (low < high) {
@@ -103,7 +103,7 @@ bool base_pattern_advance(const struct bl_pattern *pattern, const struct place *
     return false;
 }
 
-/* The search proper; `memory` has room for four numbers per instruction, zeroed. */
+/* Runs the search. `memory` has zeroed room for four numbers per instruction. */
 static int pattern_run(const struct bl_pattern *pattern, struct bl_text text, uint32_t *memory,
                        uint64_t *steps)
 {

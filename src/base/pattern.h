@@ -1,5 +1,5 @@
-/* Inside of patterns: what the parser (pattern_parse.c), its classes and escapes (pattern_class.c),
- * the search (pattern.c) and the finder of lines (pattern_line.c) share. */
+/* The internals of patterns, shared by the parser (pattern_parse.c), its classes and escapes
+ * (pattern_class.c), the search (pattern.c) and the line finder (pattern_line.c). */
 #ifndef BELAY_BASE_PATTERN_H
 #define BELAY_BASE_PATTERN_H
 
@@ -30,7 +30,7 @@ struct range {
     uint32_t last;
 };
 
-/* A set of code points: sorted ranges that do not touch, and its first 128 as bits. */
+/* A set of code points: sorted ranges that do not touch, and a bit for each ASCII character. */
 struct class
 {
     uint32_t start; /* in the pattern's ranges */
@@ -52,7 +52,7 @@ struct bl_pattern {
 struct group {
     uint32_t start;       /* its first instruction */
     uint32_t alternative; /* first instruction of the alternative being read */
-    uint32_t exits; /* 1 + the last JUMP to its end, each operand names the one before; 0 none */
+    uint32_t exits; /* 1 + the last JUMP to its end; its operand links to the one before; 0: none */
     size_t offset;  /* of its parenthesis */
 };
 
@@ -63,15 +63,15 @@ struct parser {
     uint32_t program_capacity;
     uint32_t class_capacity;
     uint32_t range_capacity;
-    uint32_t atom;   /* first instruction of what a quantifier would repeat */
-    bool repeatable; /* there is such a thing */
+    uint32_t atom;   /* first instruction of the atom that a quantifier would repeat */
+    bool repeatable; /* `atom` is valid */
     bool caseless;
     uint32_t depth;
     struct group groups[PATTERN_DEPTH_MAX];
     struct bl_error *error;
 };
 
-/* Fills the zeroed `pattern`; what it holds on error is freed by bl_pattern_free too. */
+/* Fills the zeroed `pattern`. Also after an error, the caller frees it with bl_pattern_free. */
 int base_pattern_parse(struct bl_text source, bool caseless, struct bl_pattern *pattern,
                        struct bl_error *error);
 
@@ -79,36 +79,36 @@ int base_pattern_parse(struct bl_text source, bool caseless, struct bl_pattern *
 int base_parser_refuse(struct parser *parser, int code, size_t offset, const char *what);
 /* Takes the next code point. BL_EPARSE: the end, or not UTF-8. */
 int base_parser_take_point(struct parser *parser, uint32_t *ret_point);
-/* The byte that stands `ahead` of the offset; -1 past the end. */
+/* Returns the byte `ahead` bytes after the offset, or -1 past the end. */
 int base_parser_peek(const struct parser *parser, size_t ahead);
-/* Takes exactly this text; false, with nothing taken, when something else comes. */
+/* Takes exactly this text. Returns false and takes nothing if another text follows. */
 bool base_parser_take(struct parser *parser, const char *expected);
-/* Makes an array hold `count` more items; doubles, so that appending stays linear. */
+/* Grows an array to hold `count` more items. Doubles it, so that appending stays linear. */
 void *base_parser_grow(void *items, uint32_t size, uint32_t count, uint32_t *capacity,
                        size_t item_size);
-/* An instruction that takes one character, and can be repeated. */
+/* Adds an instruction that takes one character and can be repeated. */
 int base_parser_emit_atom(struct parser *parser, enum operation operation, uint32_t operand);
 
-/* Adds the ranges of a class that stands for itself (`\d`, `\P{L}`), from its letter. 0 when it is
- * none, 1 when it was added. */
+/* Adds the ranges of a class escape (`\d`, `\P{L}`), given its letter. Returns 1 if they were
+ * added, 0 if the letter names no class. */
 int base_class_add_escape(struct parser *parser, uint32_t letter);
-/* Makes a class of the ranges added from `start` on, and an instruction of the class. */
+/* Makes a class of the ranges added from `start` on, and adds an instruction for the class. */
 int base_class_emit(struct parser *parser, uint32_t start, bool negated);
-/* An instruction for that character; without regard to case for all that are alike to it. */
+/* Adds an instruction for that character; in a caseless pattern, for all its case variants. */
 int base_class_emit_point(struct parser *parser, uint32_t point);
-/* `.`: all but the ends of lines. */
+/* Adds an instruction for `.`: any character except line terminators. */
 int base_class_emit_dot(struct parser *parser);
-/* What follows `[`, to its `]`. A dash beside a class (`[\w-.]`) is a dash. */
+/* Parses a class from after its `[` to its `]`. A dash next to a class (`[\w-.]`) is literal. */
 int base_class_parse(struct parser *parser);
-/* The single character that an escape stands for; `point` is what followed the backslash. */
+/* Takes the character that an escape stands for. `point` is the character after the backslash. */
 int base_class_take_escape(struct parser *parser, uint32_t point, uint32_t *ret_point);
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* A set of instructions that remembers the order of insertion: so it is its own queue of work. */
+/* A set of instructions in the order of insertion, so that it is also its own work queue. */
 struct set {
     uint32_t *members;
-    uint32_t *places; /* of each instruction in members; only then true when it stands there */
+    uint32_t *places; /* index in members, by instruction; valid only if members agrees */
     uint32_t count;
 };
 
@@ -121,7 +121,7 @@ static inline void base_set_add(struct set *set, uint32_t instruction)
     set->members[set->count++] = instruction;
 }
 
-/* Where in the text the search stands. Beyond both ends stands no character. */
+/* The position of the search in the text. */
 struct place {
     uint32_t point; /* the next character */
     bool at_begin;
@@ -130,8 +130,8 @@ struct place {
     bool word_after;
 };
 
-/* Follows every instruction of `current`, over what takes no character within that set, and over
- * those that take the next character into `next`. True: the pattern has matched. */
+/* Follows every instruction of `current`: successors that take no character are added to `current`,
+ * and successors of those that take the next character to `next`. Returns true on a match. */
 bool base_pattern_advance(const struct bl_pattern *pattern, const struct place *place,
                           struct set *current, struct set *next);
 

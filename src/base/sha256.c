@@ -30,7 +30,7 @@ static inline void sha256_save(uint8_t *at, uint32_t word)
         at[i] = (uint8_t)(word >> (24 - 8 * i));
 }
 
-/* The 64 words of a block's schedule: its own 16, and those that follow from them. */
+/* Expands a block into the 64 words of its schedule: its own 16, then 48 computed from them. */
 static void sha256_expand(const uint8_t *block, uint32_t words[64])
 {
     for (int i = 0; i < 16; i++)

@@ -24,7 +24,7 @@ static int show_escape(struct bl_buffer *out, uint32_t code_point)
 
 int bl_text_show(struct bl_buffer *out, struct bl_text text, enum bl_show form)
 {
-    size_t plain = 0; /* bytes at the front that go out as they are */
+    size_t plain = 0; /* bytes at the front that are copied unchanged */
     int code = 0;
     while (code == 0 && plain < text.size) {
         uint32_t code_point = 0;

@@ -41,8 +41,8 @@ void bl_suggestion_init(struct bl_suggestion *suggestion, const char *word)
     *suggestion = (struct bl_suggestion){.word = word, .distance = DISTANCE_MAX + 1};
 }
 
-/* A word that begins the name, or that the name begins, is nearest; then fewest edits, and those
- * must leave half of the longer one standing, or every short word would mean every other. */
+/* A prefix match, either way round, is the closest; then the fewest edits. Edits may change at most
+ * half of the longer word, or every short word would be close to every other. */
 void bl_suggestion_offer(struct bl_suggestion *suggestion, const char *name)
 {
     struct bl_text word = bl_text_from(suggestion->word);

@@ -9,8 +9,8 @@ struct frame {
     const void *return_address;
 };
 
-/* Frames lie in the fiber's own stack, and each caller's above the one it called: what does not is
- * the end, or not ours to follow. */
+/* True if the frame is in the fiber's stack. A caller's frame is above the frame of the function
+ * that it called; any other address ends the backtrace. */
 static bool inside(const struct bl_fiber *fiber, const struct frame *frame)
 {
     const char *address = (const char *)frame;

@@ -1,14 +1,14 @@
-/* What a person who debugs wants to know: where a fiber is, and what it belongs to. */
+/* Descriptions for debugging: where a fiber is, and what work it belongs to. */
 #include <stdio.h>
 
 #include "parts.h"
 
-/* Ids of a path. Those above the innermost ones are left out. */
+/* The most ids in a path. Only the innermost ones are shown. */
 #define IDS_MAX   8
 #define PATH_SIZE 320
 
-/* The ids of the scopes around, outermost first: "run_…/turn_…". A scope that has the id of the one
- * above is a part of the same work. */
+/* Writes the ids of a scope and those above, outermost first: "run_…/turn_…". A scope with the same
+ * id as the one above is a part of the same work. */
 static void describe_path(const struct bl_scope *scope, char *out, size_t out_size)
 {
     const char *ids[IDS_MAX];
@@ -45,7 +45,7 @@ static const char *describe_state(const struct bl_fiber *fiber)
     return "unknown";
 }
 
-/* ", scope run_…/turn_… live, deadline in 3 s", or how it was stopped. */
+/* Appends ", scope run_…/turn_… live, deadline in 3 s", or how the scope was stopped. */
 static int describe_scope(const struct bl_scope *scope, uint64_t now_ns, struct bl_buffer *out)
 {
     char path[PATH_SIZE], time[32];

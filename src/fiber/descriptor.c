@@ -10,17 +10,17 @@ _Static_assert(BL_READABLE == (int)UV_READABLE && BL_WRITABLE == (int)UV_WRITABL
                    BL_HANGUP == (int)UV_DISCONNECT,
                "events are passed through");
 
-/* The watcher stays on after an event, so that reading in a loop costs no system call per wait; it
- * is turned off when it fires and nobody waits. */
+/* The watcher stays on after an event, so that reading in a loop costs no system call per wait. It
+ * is turned off when it fires and no fiber waits. */
 struct bl_descriptor {
     uv_poll_t poll;
     int fd;
-    int watched; /* events asked of libuv; 0: it is off */
+    int watched; /* events requested from libuv; 0: off */
     bool was_blocking;
     struct bl_list waiting;
 };
 
-/* What one fiber waits for, and what came. */
+/* The events that a fiber waits for, and those that occurred. */
 struct descriptor_wait {
     unsigned wanted;
     unsigned got;
@@ -75,7 +75,7 @@ static void descriptor_ready(uv_poll_t *handle, int status, int events)
     struct bl_descriptor *descriptor = handle->data;
     int wanted = 0;
     if (status < 0)
-        descriptor->watched = 0; /* libuv has turned it off; the next system call says why */
+        descriptor->watched = 0; /* libuv has turned it off; the next system call reports why */
     BL_LIST_EACH_SAFE (link, &descriptor->waiting) {
         struct descriptor_wait *wait = wait_of(link);
         wait->got = status < 0 ? wait->wanted : wait->wanted & (unsigned)events;
@@ -84,7 +84,7 @@ static void descriptor_ready(uv_poll_t *handle, int status, int events)
         else
             wanted |= (int)wait->wanted;
     }
-    /* What nobody waits for any more would come again and again: it is level-triggered. */
+    /* Events are level-triggered: one that no fiber waits for would fire again and again. */
     descriptor_watch(descriptor,
                      bl_list_empty(&descriptor->waiting) ? descriptor->watched & ~events : wanted);
 }
@@ -112,8 +112,8 @@ int bl_descriptor_wait(struct bl_descriptor *descriptor, unsigned events, unsign
     return code;
 }
 
-/* A fiber whose descriptor is always ready never waits: without this the loop would not get to its
- * timers and signals, and no stop to the fiber. */
+/* A fiber whose descriptor is always ready never waits. Without this, the loop would not reach its
+ * timers and signals, and no stop would reach the fiber. */
 static void descriptor_let_loop_turn(void)
 {
     if (loop_turn_is_long(loop_current))
@@ -155,7 +155,7 @@ int bl_descriptor_write(struct bl_descriptor *descriptor, const void *data, size
     }
     if (ret_size != NULL)
         *ret_size = written;
-    /* Last, so that bytes of several fibers go out in the order of their calls. */
+    /* Last, so that bytes of several fibers are written in the order of their calls. */
     descriptor_let_loop_turn();
     return code;
 }

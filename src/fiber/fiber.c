@@ -13,7 +13,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* The switch itself, of libboost-context: where the other side stood, and what it passes. */
+/* The result of a switch by libboost-context: the context of the other side, and its argument. */
 struct transfer {
     void *context;
     void *data;
@@ -61,7 +61,7 @@ static void fiber_move(struct bl_fiber *fiber, enum fiber_state to)
     fiber->state = to;
 }
 
-/* From a fiber to the loop; returns when the fiber is resumed, and never when it has ended. */
+/* Switches from a fiber to the loop. Returns when the fiber is resumed; never if it has ended. */
 static void switch_to_loop(struct bl_fiber *fiber)
 {
     struct bl_loop *loop = fiber->loop;
@@ -164,7 +164,7 @@ static void trim_stacks(void *owner)
                                      trim_stacks, loop);
 }
 
-/* The free stacks keep their memory for a moment, because most loads come again. */
+/* Trims free stacks later: they keep their memory for a moment, because most loads recur. */
 static void trim_later(struct bl_loop *loop)
 {
     if (loop->virtual_time || loop->trim_timer != 0 || stacks_untrimmed(&loop->stacks) < 64)
@@ -350,7 +350,7 @@ int bl_sleep(uint64_t duration_ns)
     return bl_sleep_until(bl_time_add(bl_now_ns(), duration_ns));
 }
 
-/* A wait that is over as it begins: the fiber goes to the end of the ready queue. */
+/* A wait that ends at once: the fiber goes to the end of the ready queue. */
 int bl_yield(void)
 {
     struct bl_fiber *self = loop_current->running;

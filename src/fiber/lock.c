@@ -26,7 +26,8 @@ int bl_semaphore_take(struct bl_semaphore *semaphore)
     return fiber_wait(&semaphore->queue, "a semaphore", WAIT_STOPPABLE);
 }
 
-/* Goes to the first in line, if there is one: whoever comes in between cannot take it. */
+/* Passes the unit directly to the first waiting fiber, if there is one, so that no other fiber can
+ * take it in between. */
 void bl_semaphore_give(struct bl_semaphore *semaphore)
 {
     struct bl_fiber *next = fiber_first(&semaphore->queue);

@@ -9,13 +9,13 @@
 
 static void overflow_say(const char *text)
 {
-    /* Nothing can be done when standard error is gone. */
+    /* If standard error is closed, nothing can be done. */
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
         return;
 }
 
-/* Runs on the signal stack: the fiber's own has no room left. Whatever it was, the process ends by
- * the default action when the instruction is tried again. */
+/* Runs on the signal stack, because the fiber's stack is full. For any fault, the process ends by
+ * the default action when the instruction is executed again. */
 static void segment_fault(int number, siginfo_t *info, void *context)
 {
     const struct bl_fiber *fiber = bl_fiber_current();

@@ -1,4 +1,5 @@
-/* What the files of this room share: the loop, the fiber, and the one way to wait. */
+/* Declarations shared by the files of this room: the loop, the fiber, and the single wait function.
+ */
 #ifndef BELAY_FIBER_PARTS_H
 #define BELAY_FIBER_PARTS_H
 
@@ -19,7 +20,7 @@
  *   parked   --fiber_wake, once-->    ready
  *   running  --main returns-->        ended
  *
- * fiber_move alone moves it. */
+ * Only fiber_move changes the state. */
 enum fiber_state {
     FIBER_NEW,
     FIBER_READY,
@@ -28,26 +29,26 @@ enum fiber_state {
     FIBER_ENDED,
 };
 
-/* How far a stop reaches into a wait. */
+/* Which stops end a wait. */
 enum fiber_wait_mode {
-    WAIT_STOPPABLE, /* the rule */
-    WAIT_SHIELDED,  /* only the limit of a shield around it: calls of worker threads */
-    WAIT_TO_THE_END /* nothing: the end of a nursery, whose fibers are stopped */
+    WAIT_STOPPABLE, /* any stop; the default */
+    WAIT_SHIELDED,  /* only the limit of an enclosing shield: calls of worker threads */
+    WAIT_TO_THE_END /* none: the end of a nursery, whose fibers are stopped */
 };
 
-/* Owned by its nursery while it runs. One that has ended is kept for its handle if that was asked
- * for, else recycled. */
+/* Owned by its nursery while it runs. After its end it is kept if the caller has a handle, and
+ * recycled otherwise. */
 struct bl_fiber {
-    /* What waking touches comes first, then what running does, then the rest: a stop of very many
-     * fibers is a walk through memory. */
+    /* Fields for waking come first, then those for running, then the rest, because a stop of very
+     * many fibers touches all of them in memory. */
     struct bl_loop *loop;
     struct bl_list scope_link; /* in the waiters of the scope that may wake it */
-    struct bl_list queue_link; /* ready queue, or queue of what it waits for */
+    struct bl_list queue_link; /* in the ready queue, or in the queue that it waits in */
     timer_id timer;
     int wait_result;
     enum fiber_state state;
-    void *context;          /* where to go on, while it does not run */
-    struct bl_scope *scope; /* what it runs in now */
+    void *context;          /* where to resume, while it does not run */
+    struct bl_scope *scope; /* its current scope */
     const char *wait_for;
     char *stack; /* low end; NULL once ended */
     struct bl_nursery *nursery;
@@ -55,13 +56,13 @@ struct bl_fiber {
     struct bl_list all_link;
     struct bl_list joining; /* fibers that wait for its end */
     int result;
-    bool handle; /* somebody may still ask for it */
+    bool handle; /* the caller has a handle to it */
     bl_fiber_main *main;
     void *argument;
-    void *wait_data; /* for what it waits for: where an item is or goes */
+    void *wait_data; /* for the object that it waits for: where an item is or goes */
     uint64_t wait_since_ns;
     void *frame;      /* innermost frame, while parked */
-    void *fake_stack; /* the address sanitizer's */
+    void *fake_stack; /* for the address sanitizer */
     char name[FIBER_NAME_SIZE];
 };
 
@@ -70,12 +71,12 @@ struct bl_loop {
     uv_async_t wake;
     uv_poll_t timer_poll;
     int timer_fd;
-    uint64_t timer_armed_ns; /* what timer_fd is set to; BL_NEVER: nothing */
+    uint64_t timer_armed_ns; /* setting of timer_fd; BL_NEVER: none */
     struct bl_clock clock;
     uint64_t turn_ns; /* when this turn began */
     struct bl_scope scope;
     _Atomic(struct bl_scope *) pending; /* stopped, not delivered; newest first */
-    _Atomic(bool) polling;              /* asleep, or about to be: must be woken by `wake` */
+    _Atomic(bool) polling;              /* asleep or about to sleep: must be woken by `wake` */
     struct bl_list due_hooks;
     struct bl_list ready;
     struct bl_list fibers; /* all that have not ended */
@@ -91,59 +92,59 @@ struct bl_loop {
     bool shuffled;
     _Atomic(uint64_t) virtual_now_ns;
     struct bl_random random;
-    uint32_t external; /* fibers whose waking comes from outside: descriptors, signals, threads */
+    uint32_t external; /* fibers that wait for outside events: descriptors, signals, threads */
     struct workers *workers;
 };
 
-/* Loop whose turn it is on this thread. */
+/* The loop that runs on this thread. */
 extern _Thread_local struct bl_loop *loop_current;
 
-/* The one way to wait. Parks the running fiber, in `queue` if not NULL, until fiber_wake or, as
- * `mode` says, a stop. Returns what it was woken with: 0 or a code. Stoppable and shielded waits
- * return at once in a stopped scope, without parking. */
+/* The function behind every wait. Parks the running fiber, in `queue` if not NULL, until fiber_wake
+ * or a stop that `mode` admits. Returns the result of fiber_wake or the code of the stop. Stoppable
+ * and shielded waits return at once in a stopped scope, without parking. */
 int fiber_wait(struct bl_list *queue, const char *wait_for, enum fiber_wait_mode mode);
-/* Makes a parked fiber ready; whoever comes first decides, later calls do nothing. It is in no
- * queue any more when this returns. */
+/* Makes a parked fiber ready and removes it from its queue. The first call sets the result; later
+ * calls do nothing. */
 void fiber_wake(struct bl_fiber *fiber, int result);
 /* First fiber of a queue, or NULL. */
 struct bl_fiber *fiber_first(struct bl_list *queue);
 
 /* Runs one ready fiber until it waits or ends. */
 void fiber_resume(struct bl_loop *loop, struct bl_fiber *fiber);
-/* Frees the recycled ones. */
+/* Frees the recycled fibers. */
 void fiber_pool_done(struct bl_loop *loop);
 int fiber_start(struct bl_loop *loop, struct bl_nursery *nursery, struct bl_scope *scope,
                 const char *name, bl_fiber_main *main, void *argument, struct bl_fiber **ret_fiber);
 
-/* 0, BL_ECANCELED or BL_ETIMEDOUT, without the clock. */
+/* Returns 0, BL_ECANCELED or BL_ETIMEDOUT without reading the clock. */
 int scope_code(const struct bl_scope *scope);
 void scope_init_root(struct bl_scope *scope, struct bl_loop *loop);
-/* Hands down all stops that were asked for since: marks, wakes, and collects the hooks. */
+/* Delivers all pending stops: marks scopes, wakes fibers, and collects the hooks. */
 void scope_deliver_pending(struct bl_loop *loop);
 void scope_run_hooks(struct bl_loop *loop);
 
-/* Fibers have run so long that timers and the system's events must be looked at. */
+/* True if fibers have run so long that timers and the system's events must be checked. */
 bool loop_turn_is_long(const struct bl_loop *loop);
-/* Makes a sleeping loop turn. From any thread and signal handler. */
+/* Wakes a sleeping loop. May be called from any thread and from a signal handler. */
 void loop_wake(struct bl_loop *loop);
 
-/* For the log: the ids of the scopes around the running fiber; nothing outside of one. */
+/* Writes the ids of the running fiber's scopes, for the log; nothing outside of a fiber. */
 void describe_place(char *out, size_t out_size);
 
-/* A wait whose waking comes from outside: virtual time stands still while there is one. */
+/* Waits for an outside event: virtual time does not advance during such a wait. */
 int fiber_wait_external(struct bl_list *queue, const char *wait_for, enum fiber_wait_mode mode);
 
 struct workers *workers_new(struct bl_loop *loop, uint32_t threads_max);
-/* True when a thread has finished something that is not delivered yet. */
+/* True if a thread has finished work that is not delivered yet. */
 bool workers_finished(struct bl_loop *loop);
-/* Delivers it; part of each turn. */
+/* Delivers finished work; part of each turn. */
 void workers_deliver(struct bl_loop *loop);
-/* Ends the idle threads. False: one is stuck in a call. */
+/* Ends the idle threads. Returns false if a thread is stuck in a call. */
 bool workers_done(struct bl_loop *loop);
 
-/* Name of the function around an address of this program or its libraries, and how far in. */
+/* Finds the function that contains an address of this program, and the offset in it. */
 struct symbols;
-/* Writes "    #0 name+0x12" lines of the frames above `frame`, which lie inside the fiber's stack.
+/* Writes lines "    #0 name+0x12" for the parked fiber's frames, as far as they are in its stack.
  */
 int backtrace_write(const struct bl_fiber *fiber, const struct symbols *symbols,
                     struct bl_buffer *out);

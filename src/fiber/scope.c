@@ -1,19 +1,19 @@
 /* Design notes.
  *
- * A scope's state word is the truth, and is written once, by whoever wins the compare-and-swap. All
- * the rest (waking, marking what is below, hooks) is done by the loop's thread and can be late
- * without being wrong, because every question asked meanwhile walks up to the scope that was
+ * A scope's state word is authoritative, and is written once, by the thread that wins the
+ * compare-and-swap. The loop's thread does the rest (waking, marking the scopes below, hooks). A
+ * delay there does no harm, because every check in the meantime walks up to the scope that was
  * stopped:
  *
- *   asker                         loop's thread
+ *   requester                     loop's thread
  *   state: live -> stopped
  *   origin and time written
  *   pushed on loop->pending
  *   loop woken if asleep          takes the whole list; per scope: marks those below, wakes the
  *                                 fibers parked in them, collects the hooks; then runs these
  *
- * A stopped scope is therefore either delivered, or on its way to the pending list, and only the
- * loop takes it off. Stops are not handed down past a shield or a claimed scope. */
+ * A stopped scope is therefore either delivered or on its way to the pending list, and only the
+ * loop removes it. Stops are not delivered past a shield or a claimed scope. */
 #include <assert.h>
 #include <errno.h>
 #include <sched.h>
@@ -45,8 +45,8 @@ static bool move_state(struct bl_scope *scope, uint32_t to)
     return atomic_compare_exchange_strong(&scope->state, &live, to);
 }
 
-/* The scope that a stop of `scope` comes from: itself or one above, as far as stops are handed
- * down; NULL when nothing has stopped it. */
+/* Returns the scope that a stop of `scope` comes from: the scope itself, or one above whose stops
+ * reach it. NULL if it is not stopped. */
 static const struct bl_scope *stopped_by(const struct bl_scope *scope)
 {
     for (const struct bl_scope *each = scope; each != NULL; each = each->parent) {
@@ -95,7 +95,7 @@ void scope_init_root(struct bl_scope *scope, struct bl_loop *loop)
     init_detached(scope, loop);
 }
 
-/* What a scope below `from` is told of its stop. */
+/* Returns the stop of `from` as the scopes below record it. */
 static struct bl_stop stop_below(const struct bl_scope *from)
 {
     struct bl_stop stop = from->stop;
@@ -104,7 +104,7 @@ static struct bl_stop stop_below(const struct bl_scope *from)
     return stop;
 }
 
-/* Stops `scope` along with `from`, above it. The caller has made sure that from->stop is written.
+/* Stops `scope` with the scope `from` above it. The caller must ensure that from->stop is written.
  */
 static bool adopt_stop(struct bl_scope *scope, const struct bl_scope *from)
 {
@@ -116,7 +116,7 @@ static bool adopt_stop(struct bl_scope *scope, const struct bl_scope *from)
     return true;
 }
 
-/* A stop is asked for by another thread in a few instructions; here we may meet it in between. */
+/* Waits for another thread to write its stop, which takes only a few instructions. */
 static void await_stop_written(const struct bl_scope *scope)
 {
     while (atomic_load_explicit(&scope->stop_written, memory_order_acquire) == 0)
@@ -131,7 +131,7 @@ void bl_scope_init(struct bl_scope *scope, struct bl_scope *parent)
     const struct bl_scope *from = bl_scope_stopped(parent) ? stopped_by(parent) : NULL;
     if (from != NULL) {
         await_stop_written(from);
-        /* Nobody else knows this scope yet. */
+        /* No other thread knows this scope yet. */
         adopt_stop(scope, from);
         scope->delivered = true;
     }
@@ -145,7 +145,7 @@ void bl_scope_done(struct bl_scope *scope)
     assert(bl_list_empty(&scope->waiters));
     assert(bl_list_empty(&scope->hooks));
     timer_clear(&scope->loop->timers, scope->timer);
-    /* It may stand in the pending list, or be about to: that must not outlive it. */
+    /* The scope may be in the pending list, or about to enter it, and must not be freed before. */
     while (scope_state_of(scope) >= BL_SCOPE_STOPPED && !scope->delivered) {
         scope_deliver_pending(scope->loop);
         if (!scope->delivered)
@@ -210,7 +210,8 @@ void bl_shield_end(struct bl_scope *scope)
     bl_scope_done(scope);
 }
 
-/* Cut at a character: an origin may hold any text. Safe in a signal handler. */
+/* Truncates at a character boundary, because an origin may hold any text. Safe in a signal handler.
+ */
 static void copy_origin(char *out, size_t size, const char *origin)
 {
     size_t length = 0;
@@ -234,7 +235,7 @@ static bool stop_at(struct bl_scope *scope, enum bl_stop_reason reason, const ch
     scope->stop.time_ns = time_ns;
     copy_origin(scope->stop.origin, sizeof scope->stop.origin, origin);
     atomic_store_explicit(&scope->stop_written, 1, memory_order_release);
-    /* From here on the loop may take it and end it: not a word to `scope` after the exchange. */
+    /* After the exchange the loop may take the scope and end it, so do not access `scope` again. */
     struct bl_scope *first = atomic_load(&loop->pending);
     do
         scope->next_pending = first;
@@ -246,7 +247,7 @@ static bool stop_at(struct bl_scope *scope, enum bl_stop_reason reason, const ch
 bool bl_scope_stop(struct bl_scope *scope, enum bl_stop_reason reason, const char *origin)
 {
     assert(reason != BL_STOP_NONE);
-    /* One above counts as this scope's own, also before the loop has handed it down. */
+    /* A stop above counts as this scope's own, even before the loop has delivered it. */
     if (stopped_by(scope) != NULL)
         return false;
     int saved = errno;
@@ -255,7 +256,8 @@ bool bl_scope_stop(struct bl_scope *scope, enum bl_stop_reason reason, const cha
     return won;
 }
 
-/* Next scope in a walk down from `top`, parents first; `deeper` false passes over what is below. */
+/* Returns the next scope in a walk down from `top`, parents first. If `deeper` is false, skips the
+ * scopes below `scope`. */
 static struct bl_scope *walk_next(struct bl_scope *top, struct bl_scope *scope, bool deeper)
 {
     if (deeper && !bl_list_empty(&scope->children))
@@ -268,7 +270,7 @@ static struct bl_scope *walk_next(struct bl_scope *top, struct bl_scope *scope, 
     return NULL;
 }
 
-/* Everything that the loop owes a scope which has stopped. */
+/* Does all of the loop's work for one stopped scope. */
 static void deliver_one(struct bl_scope *scope)
 {
     struct bl_loop *loop = scope->loop;
@@ -282,8 +284,8 @@ static void deliver_one(struct bl_scope *scope)
         bl_list_push_back(&loop->due_hooks, link);
 }
 
-/* `top` is stopped, and off the pending list. Of those below, the ones that are stopped already
- * have been delivered, or will be from the pending list. */
+/* Delivers the stop of `top`, which is off the pending list, to the scopes below. Scopes below that
+ * are already stopped have been delivered, or will be from the pending list. */
 static void deliver_tree(struct bl_scope *top)
 {
     deliver_one(top);
@@ -295,7 +297,7 @@ static void deliver_tree(struct bl_scope *top)
     }
 }
 
-/* In the order in which they were asked for. */
+/* Delivers stops in the order of the requests. */
 static void deliver_list(struct bl_scope *newest, const struct bl_scope *end)
 {
     struct bl_scope *oldest = NULL;
@@ -312,8 +314,9 @@ static void deliver_list(struct bl_scope *newest, const struct bl_scope *end)
     }
 }
 
-/* While stops are handed down, the list is not empty but ends in this: whoever checks meanwhile,
- * from another thread, walks up instead of taking a scope for live that is not marked yet. */
+/* The end of the pending list while stops are delivered. The list is then not empty, so that a
+ * check from another thread walks up, and does not mistake a scope that is not marked yet for live.
+ */
 static struct bl_scope delivering;
 
 void scope_deliver_pending(struct bl_loop *loop)
@@ -355,8 +358,8 @@ void bl_stop_hook_remove(struct bl_stop_hook *hook)
     bl_list_remove(&hook->link);
 }
 
-/* Stops the scope with the earliest deadline, if that has passed, of `scope` and those above that
- * reach it. */
+/* Of `scope` and the scopes above whose stops reach it, stops the one with the earliest deadline,
+ * if that has passed. */
 static void fire_passed_deadline(struct bl_scope *scope)
 {
     struct bl_scope *earliest = NULL;
@@ -392,8 +395,8 @@ int bl_scope_claim(struct bl_scope *scope)
         timer_clear(&scope->loop->timers, scope->timer);
         return 0;
     }
-    /* Stopped: by itself, in that case it is on the pending list; or from above, then it is told
-     * now, so that what it says of itself is final when this returns. */
+    /* The scope is stopped. A stop of its own is on the pending list. A stop from above is
+     * delivered now, so that the scope's own record is final when this returns. */
     const struct bl_scope *from = stopped_by(scope);
     if (from != scope) {
         await_stop_written(from);
@@ -473,7 +476,7 @@ uint64_t bl_scope_next_deadline_ns(const struct bl_scope *scope)
 
     BL_LIST_EACH (link, &scope->children) {
         const struct bl_scope *child = BL_CONTAINER(link, struct bl_scope, sibling);
-        /* A shield's limit is no business of those who wait for the work. */
+        /* The limit of a shield does not matter to fibers that wait for the work. */
         if (scope_state_of(child) != BL_SCOPE_LIVE || child->shield)
             continue;
         uint64_t below_ns = bl_scope_next_deadline_ns(child);

@@ -49,7 +49,7 @@ void stacks_done(struct stacks *stacks)
     while (stacks->slabs != NULL) {
         struct stack_slab *slab = stacks->slabs;
         stacks->slabs = slab->next;
-        /* Whatever is mapped there next is no stack of ours. */
+        /* The next mapping at this address is not a fiber's stack. */
         UNPOISON(slab->base, slab->carved * STACK_DISTANCE);
         munmap(slab->base, slab->count * STACK_DISTANCE);
         bl_free(slab);
@@ -58,7 +58,7 @@ void stacks_done(struct stacks *stacks)
     memset(stacks, 0, sizeof *stacks);
 }
 
-/* Each slab twice as large as the one before; smaller ones when the system has no room for it. */
+/* Adds a slab, twice as large as the previous one, or smaller if the system has no room for it. */
 static bool add_slab(struct stacks *stacks)
 {
     size_t count = stacks->slabs == NULL ? SLAB_FIRST : stacks->slabs->count * 2;

@@ -17,13 +17,13 @@
 /* One large frame must not be able to jump over it. */
 #define STACK_GUARD ((size_t)64 * 1024)
 
-/* How many guards mprotect can make before the kernel's limit of mappings ends the process's luck.
- */
+/* The number of guards that mprotect can make before the process reaches the kernel's limit of
+ * mappings. */
 #define STACK_PROTECTED_MAX 30000u
 
 struct stacks {
     struct stack_slab *slabs; /* newest first */
-    char **free;              /* low ends, last in first out; the lowest `trimmed` hold no memory */
+    char **free;              /* low ends, last in, first out; the first `trimmed` hold no memory */
     size_t free_count;
     size_t free_capacity;
     size_t trimmed;
@@ -33,18 +33,18 @@ struct stacks {
 
 void stacks_init(struct stacks *stacks, size_t maximum);
 void stacks_done(struct stacks *stacks);
-/* NULL: none to be had. The guard is the STACK_GUARD bytes below it. */
+/* Returns NULL if no stack is available. The guard is the STACK_GUARD bytes below the stack. */
 char *stack_take(struct stacks *stacks);
 void stack_give(struct stacks *stacks, char *stack);
-/* Gives the memory of up to `most` free stacks back to the system; true when more are left. */
+/* Returns the memory of up to `most` free stacks to the system. Returns true if more are left. */
 bool stacks_trim(struct stacks *stacks, size_t most);
 /* Free stacks that hold memory. */
 static inline size_t stacks_untrimmed(const struct stacks *stacks)
 {
     return stacks->free_count - stacks->trimmed;
 }
-/* Where a fiber's first frame begins: stacks lie at equal distances, so their hot ends would share
- * the same few cache sets; this spreads them. */
+/* The offset of a fiber's first frame. Stacks are at equal distances, so their hot ends would share
+ * the same few cache sets; this offset spreads them. */
 size_t stack_colour(const char *stack);
 bool stack_guard_regions_available(void);
 

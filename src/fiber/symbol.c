@@ -1,5 +1,5 @@
-/* Names for addresses, from the program's own symbol table: dladdr knows only what is exported, and
- * would give every static function the name of a neighbour. Read on request, given back at once. */
+/* Names for addresses, from the program's own symbol table: dladdr knows only exported symbols, and
+ * would give every static function the name of a neighbour. Read on request and freed at once. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,13 +10,13 @@
 #include "parts.h"
 
 struct symbols {
-    const char *image; /* the mapped executable; NULL when it cannot be read */
+    const char *image; /* the mapped executable; NULL if it cannot be read */
     size_t image_size;
     const ElfW(Sym) * entries;
     size_t count;
     const char *names;
     size_t names_size;
-    uintptr_t base; /* what the program's addresses are relative to */
+    uintptr_t base; /* the program's load address */
 };
 
 static int first_module(struct dl_phdr_info *info, size_t size, void *data)
@@ -31,7 +31,7 @@ static bool in_image(const struct symbols *symbols, uint64_t offset, uint64_t si
     return offset <= symbols->image_size && size <= symbols->image_size - offset;
 }
 
-/* Finds the symbol table and its strings; leaves count 0 when there are none (stripped). */
+/* Finds the symbol table and its strings. Leaves count 0 if there are none (stripped program). */
 static void find_table(struct symbols *symbols)
 {
     const ElfW(Ehdr) *header = (const void *)symbols->image;

@@ -1,7 +1,7 @@
 /* Timers of a loop: one heap, with lazy deletion.
  *
- * Clearing a timer is one store: its entry stays in the heap and is dropped when it comes up, or
- * when more entries are dead than alive. So a stop that ends 100,000 sleeping fibers sorts nothing.
+ * Clearing a timer is one store: its entry stays in the heap and is dropped when it is due, or when
+ * more entries are dead than alive. So a stop that ends 100,000 sleeping fibers sorts nothing.
  */
 #ifndef BELAY_FIBER_TIMER_H
 #define BELAY_FIBER_TIMER_H
@@ -10,7 +10,7 @@
 
 typedef void timer_fire(void *owner);
 
-/* Slot and generation; 0 is no timer. */
+/* Slot and generation; 0 means no timer. */
 typedef uint64_t timer_id;
 
 struct timers {
@@ -26,14 +26,14 @@ struct timers {
 
 void timers_init(struct timers *timers);
 void timers_done(struct timers *timers);
-/* Equal times fire in any order, but the same in each run. */
+/* Timers for the same time fire in an unspecified order, which is the same in each run. */
 timer_id timer_set(struct timers *timers, uint64_t when_ns, timer_fire *fire, void *owner);
-/* Harmless on 0 and on one that has fired. */
+/* Harmless for 0 and for a timer that has fired. */
 void timer_clear(struct timers *timers, timer_id id);
-/* When the next one is due; BL_NEVER: none. */
+/* The time of the next timer; BL_NEVER: none. */
 uint64_t timers_next_ns(struct timers *timers);
-/* Fires all that are due at `now_ns`; those set on the way wait for the next call unless due too.
- */
+/* Fires all timers that are due at `now_ns`, including those set meanwhile; the others wait for the
+ * next call. */
 void timers_fire(struct timers *timers, uint64_t now_ns);
 
 #endif

@@ -1,11 +1,12 @@
 /* Design notes.
  *
- * Threads for what has no asynchronous form. They are our own, not libuv's: a thread that is stuck
- * (a dead disk, a resolver without network) must neither keep the process from exiting nor take a
- * place from the others, and libuv's pool does both.
+ * Threads for operations without an asynchronous form. They are not libuv's: a stuck thread (a dead
+ * disk, a resolver without network) must neither keep the process from exiting nor occupy a place
+ * in the pool, and with libuv's pool it does both.
  *
  * A job belongs to the pool from submission to delivery. The fiber that waits for it may leave
- * before (the limit of its shield): the job then has no caller, and delivery drops its payload. */
+ * earlier (at the limit of its shield): the job then has no caller, and delivery drops its payload.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -25,11 +26,11 @@ enum job_state {
 struct job {
     struct bl_list link;
     struct bl_work work;
-    struct bl_fiber *caller; /* NULL: abandoned. The loop's thread alone reads and writes it. */
-    enum job_state state;    /* under the lock, as the link */
+    struct bl_fiber *caller; /* NULL: abandoned. Only the loop's thread reads and writes it. */
+    enum job_state state;    /* under the lock, like the link */
 };
 
-/* Lives as long as a thread of it: a loop with a stuck one is not freed. */
+/* Lives as long as any of its threads: a loop with a stuck thread is not freed. */
 struct workers {
     pthread_mutex_t lock;
     pthread_cond_t more;
@@ -37,8 +38,8 @@ struct workers {
     struct bl_list finished;
     uint32_t queued_count;
     uint32_t threads; /* started and not ended */
-    uint32_t running; /* of these, who run a job; each of the others takes the next, or ends */
-    uint32_t stuck;   /* of these, who run one that was abandoned */
+    uint32_t running; /* of these, that run a job; each of the others takes the next or ends */
+    uint32_t stuck;   /* of these, that run an abandoned job */
     uint32_t threads_max;
     bool closing;
     struct bl_loop *loop;
@@ -61,7 +62,8 @@ struct workers *workers_new(struct bl_loop *loop, uint32_t threads_max)
     return workers;
 }
 
-/* The next job, under the lock; NULL when the thread may end: closing, or idle for long. */
+/* Returns the next job, under the lock; NULL if the thread may end, because the pool closes or the
+ * thread was idle for long. */
 static struct job *next_job(struct workers *workers)
 {
     struct timespec until;
@@ -100,7 +102,8 @@ static void *fiber_work_worker_main(void *argument)
     return NULL;
 }
 
-/* Under the lock. Signals stay with the threads of the program. */
+/* Starts a thread, under the lock. It blocks all signals, which the program's own threads handle.
+ */
 static int start_thread(struct workers *workers)
 {
     pthread_t thread;
@@ -120,8 +123,8 @@ static int start_thread(struct workers *workers)
     return 0;
 }
 
-/* Under the lock: a thread for each job in line, as far as there may be so many. One that was told
- * of a job and has not come to it yet is not free for another. */
+/* Starts another thread, up to the limit, if there are more queued jobs than free threads. Under the
+ * lock. A thread that was notified of a job and has not taken it yet is not free for another one. */
 static int start_missing(struct workers *workers)
 {
     uint32_t able = workers->threads - workers->stuck;
@@ -131,7 +134,7 @@ static int start_missing(struct workers *workers)
     return start_thread(workers);
 }
 
-/* 0, or BL_ETHREADS when there is not one thread that could ever run it. */
+/* Queues a job. Returns 0, or BL_ETHREADS if there is no thread that could ever run it. */
 static int submit(struct workers *workers, struct job *job)
 {
     pthread_mutex_lock(&workers->lock);
@@ -139,7 +142,7 @@ static int submit(struct workers *workers, struct job *job)
     workers->queued_count++;
     int code = start_missing(workers);
     if (code != 0 && workers->threads > workers->stuck)
-        code = 0; /* it waits for its turn */
+        code = 0; /* the job waits for a free thread */
     if (code == 0) {
         pthread_cond_signal(&workers->more);
     } else {
@@ -173,8 +176,8 @@ void workers_deliver(struct bl_loop *loop)
     pthread_mutex_unlock(&workers->lock);
     while ((link = bl_list_pop_front(&finished)) != NULL) {
         struct job *job = BL_CONTAINER(link, struct job, link);
-        /* The caller frees its job: a stop may have woken it in this same turn, and then it still
-         * has to find out that the work is done. */
+        /* The caller frees its job: a stop may have woken it in the same turn, and it still has to
+         * find out that the work is done. */
         if (job->caller != NULL) {
             fiber_wake(job->caller, 0);
             continue;
@@ -185,7 +188,10 @@ void workers_deliver(struct bl_loop *loop)
     }
 }
 
-/* A stop has woken the caller: what becomes of its job. Returns the call's code. */
+/* Abandons, removes or completes the job of a caller that a stop has woken. Returns the call's
+ * code.
+ *
+ *  */
 static int leave_job(struct workers *workers, struct job *job, int code, bool *ret_abandoned)
 {
     pthread_mutex_lock(&workers->lock);
@@ -193,14 +199,14 @@ static int leave_job(struct workers *workers, struct job *job, int code, bool *r
     if (*ret_abandoned) {
         job->caller = NULL;
         workers->stuck++;
-        /* Those in line behind it must not wait for a thread that may never come back. */
+        /* Queued jobs must not wait for a thread that may never return. */
         start_missing(workers);
     } else {
         bl_list_remove(&job->link);
         if (job->state == JOB_QUEUED)
             workers->queued_count--;
         if (job->state == JOB_FINISHED)
-            code = 0; /* in the same instant: it is done, and the payload whole */
+            code = 0; /* it finished at the same moment: the payload is complete */
     }
     pthread_mutex_unlock(&workers->lock);
     if (!*ret_abandoned)
@@ -242,7 +248,7 @@ bool workers_done(struct bl_loop *loop)
     pthread_cond_broadcast(&workers->more);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += 5;
-    /* Threads that are not stuck end in a moment. */
+    /* Threads that are not stuck end soon. */
     while (workers->threads > workers->stuck)
         if (pthread_cond_timedwait(&workers->more, &workers->lock, &until) == ETIMEDOUT)
             break;

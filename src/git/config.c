@@ -2,18 +2,18 @@
  *
  * Design notes.
  *
- * A tool can write `.git/config`, and a repository that was unpacked from an archive brings one
- * along. Keys that run a program and have one fixed name are overridden on every command line
- * (run.c). Filters and merge drivers have names of the repository's choice, and are needed where
- * the user has defined them (git-lfs): those from the user's and the system's configuration work,
- * and one of the repository's own counts as foreign unless the user's has the same value.
+ * A tool can write `.git/config`, and a repository unpacked from an archive contains one. Keys with
+ * a fixed name that run a program are overridden on every command line (run.c). Filters and merge
+ * drivers have names that the repository chooses, and are needed if the user has defined them
+ * (git-lfs). Those from the user's and the system's configuration work; one from the repository's
+ * own configuration is foreign unless the user's has the same value.
  *
- * Foreign programs are never run. A call that reads goes on without them. A call that writes is
- * refused: without its filter, git-crypt for one, a file would be committed as it must never be.
+ * Foreign programs are never run. A call that reads continues without them. A call that writes is
+ * refused: without its filter (git-crypt, for example), a file could be committed in plain text.
  *
- * The configuration is listed by git itself, which follows includes and runs nothing for that. The
- * result is kept until one of the files changes; not while the configuration includes other files,
- * and not while a file is so new that a change might not show in its times. */
+ * Git itself lists the configuration, since it follows includes and runs no program for that. The
+ * result is cached until one of the files changes. It is not cached while the configuration
+ * includes other files, or while a file is so new that a change might not show in its times. */
 #include "parts.h"
 
 #include <fcntl.h>
@@ -24,15 +24,15 @@
 #define CONFIG_POINTER   4096
 #define CONFIG_OVERRIDES 4 /* of one filter */
 
-/* ---- What is kept ---------------------------------------------------------------------------- */
+/* ---- Cache ----------------------------------------------------------------------------------- */
 
-/* A file as stat(2) shows it; all zero: it is not there. */
+/* The result of stat(2) for a file; all zero if it does not exist. */
 struct config_look {
     uint64_t device, inode, size;
     int64_t modified_ns, changed_ns;
 };
 
-/* What was found in these files. Worktrees that share both, or have none of their own, share it. */
+/* The result for these files. Worktrees with the same files share it. */
 struct config_checked {
     struct bl_list link;
     struct config_look looks[CONFIG_FILES];
@@ -45,7 +45,7 @@ static int64_t config_time_ns(struct timespec time)
     return (int64_t)time.tv_sec * (int64_t)BL_NS_PER_S + time.tv_nsec;
 }
 
-/* Returns how long ago it was changed, at most: files that are not there were never. */
+/* Returns the time since the last change, or the maximum if the file does not exist. */
 static int64_t config_look_at(const char *path, struct config_look *ret_look)
 {
     struct stat status;
@@ -62,7 +62,7 @@ static int64_t config_look_at(const char *path, struct config_look *ret_look)
     return bl_clock_wall_ns(&bl_clock_system) - ret_look->changed_ns;
 }
 
-/* The directory that worktrees share: the file `commondir` names it. */
+/* Returns the directory that worktrees share, which the file `commondir` names. */
 static const char *config_common(struct bl_arena *arena, const char *folder)
 {
     char bytes[CONFIG_POINTER];
@@ -75,7 +75,7 @@ static const char *config_common(struct bl_arena *arena, const char *folder)
                : bl_arena_printf(arena, "%s/" BL_TEXT_FORMAT, folder, BL_TEXT_ARG(line)).data;
 }
 
-/* True: all of them are old enough to be known again by their times. */
+/* True if all files are old enough that their times reveal any later change. */
 static bool config_look(struct bl_arena *arena, const char *folder,
                         struct config_look looks[CONFIG_FILES])
 {
@@ -97,15 +97,15 @@ static struct config_checked *config_find(struct bl_git *git,
     return NULL;
 }
 
-/* ---- What it says ---------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 struct config_setting {
     struct bl_text key;
     struct bl_text value;
-    bool own; /* the repository's, and not the user's */
+    bool own; /* the repository's, not the user's */
 };
 
-/* "section", any name and an empty one too, "name": a program. */
+/* True if the key names a program: a section, any name (also an empty one), and a setting. */
 static bool config_is_program(struct bl_text key)
 {
     static const struct {
@@ -130,7 +130,7 @@ static bool config_is_include(struct bl_text key)
            bl_text_starts_with(key, BL_TEXT("includeif."));
 }
 
-/* The next "scope NUL key LF value NUL"; a key without a value has no LF. */
+/* Takes the next "scope NUL key LF value NUL"; a key without a value has no LF. */
 static bool config_next(struct bl_text *rest, struct config_setting *ret_setting)
 {
     struct bl_text scope, setting;
@@ -148,7 +148,7 @@ static bool config_next(struct bl_text *rest, struct config_setting *ret_setting
     return true;
 }
 
-/* What the user's own configuration says of a key last. */
+/* Returns the last value of a key in the user's own configuration. */
 static struct bl_text config_users(struct bl_text listing, struct bl_text key)
 {
     struct config_setting setting;
@@ -165,7 +165,8 @@ static bool config_is_foreign(struct bl_text listing, const struct config_settin
            !bl_text_equal(config_users(listing, setting->key), setting->value);
 }
 
-/* The user's value, or none; and a filter that is not there is not required. */
+/* Overrides a key with the user's value, or with none. A filter that is removed is also made not
+ * required. */
 static size_t config_disarm(struct bl_arena *arena, struct bl_text listing, struct bl_text key,
                             const char **overrides)
 {
@@ -207,7 +208,7 @@ static void config_judge(struct bl_arena *arena, struct bl_text listing,
             continue;
         if (checked->key == NULL)
             checked->key = bl_arena_text(arena, setting.key).data;
-        /* An override ends its key at the first '='. */
+        /* In an override, the key ends at the first '='. */
         plain = plain && memchr(setting.key.data, '=', setting.key.size) == NULL;
         count += config_disarm(arena, listing, setting.key, overrides + count);
     }

@@ -1,11 +1,11 @@
-/* The queue of programs of git that write.
+/* The queue of git programs that write.
  *
  * Design notes.
  *
- * The turn in the queue is a lock in the process and flock on `belay.lock` between processes. A
- * program without input has that file as its standard input, and with it the lock: the kernel gives
- * the lock to nobody else while a process of it lives, whatever became of its belay. What the file
- * says is git_lock.c's. */
+ * A turn in the queue is a lock within the process and flock on `belay.lock` between processes. A
+ * program without input has that file as its standard input, and so holds the lock too: the kernel
+ * does not grant the lock again while a process of the program lives, even if its belay is dead.
+ * lock.c defines the contents of the file. */
 #include "repository.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@
 
 #define LOCK_TRY_NS     (2 * BL_NS_PER_MS)
 #define LOCK_TRY_NS_MAX (50 * BL_NS_PER_MS)
-/* Without a stop a write takes what it takes: ten years. */
+/* Without a stop, a write has no real limit: ten years. */
 #define WRITE_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
-/* Where a program that reads its standard input finds the end of it. */
+/* An offset at which a program that reads its standard input finds the end of the file. */
 #define LOCK_OFFSET ((off_t)1 << 40)
 
 /* ---- The queue ------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static int open_lock(struct git_repository *git, struct bl_error *error)
     return code;
 }
 
-/* The pid of the writer. */
+/* Reads the pid of the writer. */
 static struct bl_text read_lock(struct git_repository *git, char *out, size_t size)
 {
     ssize_t count = pread(git->lock, out, size - 1, 0);
@@ -60,7 +60,7 @@ static int take_lock(struct git_repository *git, const char *operation, struct b
             struct stat status;
             if (fstat(git->lock, &status) == 0 && status.st_nlink > 0)
                 return 0;
-            continue; /* it was deleted before we had it */
+            continue; /* the file was deleted before the lock was taken */
         }
         if (errno != EWOULDBLOCK && errno != EINTR)
             return bl_git_fail(operation, git->folder, errno, error);
@@ -79,7 +79,7 @@ static int take_lock(struct git_repository *git, const char *operation, struct b
     }
 }
 
-/* On the loop's stack: from now on the write has that long. */
+/* Limits the time of the write after a stop. Runs on the loop's stack. */
 static void stop_came(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct git_write *write = BL_CONTAINER(hook, struct git_write, hook);
@@ -115,7 +115,7 @@ void git_write_end(struct git_write *write)
     struct git_repository *git = write->git;
     bl_stop_hook_remove(&write->hook);
     bl_shield_end(&write->shield);
-    /* Also when the file is gone from its place; the next one then makes it anew. */
+    /* Also if the file was removed; the next writer then creates it again. */
     git_mark_end(git);
     flock(git->lock, LOCK_UN);
     bl_lock_give(&git->queue);
@@ -133,7 +133,7 @@ void git_left_clear(struct git_repository *git)
     bl_lock_give(&git->queue);
 }
 
-/* While no program runs a stop ends it at once: so the pause is outside of the shield. */
+/* Pauses outside the shield: while no program runs, a stop ends the write at once. */
 static int pause_outside(struct git_write *write, uint64_t pause_ns)
 {
     bl_scope_enter(write->outer);
@@ -156,7 +156,7 @@ int git_write_call(struct git_write *write, struct bl_arena *arena, const struct
         if (locks != NULL)
             git_mark_program(write->git, NULL);
         if (code == BL_ETIMEDOUT || code == BL_ECANCELED) {
-            /* The shield's limit; what was asked for is the stop around it. */
+            /* The shield's limit was reached; report the stop of the enclosing scope. */
             int outer = bl_scope_check(write->outer);
             return outer != 0 ? outer : code;
         }

@@ -1,19 +1,19 @@
-/* What was seen of a worktree when it was clean.
+/* Digests of clean worktrees.
  *
  * Design notes.
  *
- * `git status` is a whole program, and is asked before and after every Coach, and at every stop;
- * mostly nothing has happened since a checkout, a commit or a status of ours left the worktree
- * clean. So a digest is kept of what it looked like then: names, kinds, sizes and times of change
- * of all in it, of its index and its HEAD. Whoever finds the same digest knows that nothing was
- * written since, because the time of change (ctime) is the kernel's, and nobody else sets it. That
- * clock has ticks: what was changed in the tick in which it was looked at could change again
- * without a new time, so there the bytes are part of the digest, too; and so they are where times
- * have no parts of a second.
+ * `git status` is a separate program, and is needed before and after every Coach and at every stop.
+ * Usually nothing has changed since a checkout, a commit or a status left the worktree clean. So a
+ * digest of the clean worktree is kept: names, types, sizes and change times of all files in it, of
+ * its index and its HEAD. The same digest proves that nothing was written since, because only the
+ * kernel sets the change time (ctime). That clock has ticks: a file that changed in the same tick
+ * as the digest was taken could change again without a new time. The digest of such a file
+ * therefore includes its bytes, and so does the digest of every file whose times have no fractions
+ * of a second.
  *
- * Another digest says nothing at all: then git is asked. It is asked also where a worktree is large
- * (what is ignored counts), where a repository lies inside of it, and on file systems whose clock
- * is another machine's, or none. */
+ * A different digest proves nothing: then git is run. Git is also run for a large worktree (ignored
+ * files count), for one that contains a repository, and on file systems whose times come from
+ * another machine or from no clock. */
 #include "repository.h"
 
 #include <dirent.h>
@@ -27,11 +27,11 @@
 #include <unistd.h>
 
 #define ENTRIES_MAX 10000
-#define BYTES_MAX   ((uint64_t)4 << 20) /* that are read because times do not suffice */
+#define BYTES_MAX   ((uint64_t)4 << 20) /* read where times do not suffice */
 #define DEPTH_MAX   64
 #define READ_SIZE   16384
 #define LINK_SIZE   4096
-#define XFS_MAGIC   0x58465342 /* which that header does not have */
+#define XFS_MAGIC   0x58465342 /* not in <linux/magic.h> */
 #define ZFS_MAGIC   0x2fc12fc1
 
 /* ---- Looking, on a worker thread ------------------------------------------------------------- */
@@ -39,13 +39,13 @@
 struct looking {
     char *worktree;
     char *folder;
-    int64_t taken_wall_ns; /* from here on a time of change says nothing */
+    int64_t taken_wall_ns; /* change times from here on prove nothing */
     struct git_look look;
     struct bl_sha256 hash;
     dev_t device;
     size_t entries;
     uint64_t bytes;
-    bool failed; /* nothing is known */
+    bool failed; /* no digest is possible */
     char buffer[READ_SIZE];
 };
 
@@ -90,7 +90,7 @@ static void add_link(struct looking *looking, int parent, const char *name)
         looking->failed = true;
 }
 
-/* A file or a link. */
+/* Adds a file or a link. */
 static void add_file(struct looking *looking, int parent, const char *name,
                      const struct stat *status)
 {
@@ -166,10 +166,10 @@ static void sight_look_at(struct looking *looking, int parent, const char *name,
         return;
     }
     sight_look_inside(looking, inner, depth + 1);
-    sight_add_name(looking, "/"); /* no file has that name: here it ends */
+    sight_add_name(looking, "/"); /* marks the end: no file has that name */
 }
 
-/* Closes it. */
+/* Adds the contents of the open `folder`, and closes it. */
 static void sight_look_inside(struct looking *looking, int folder, int depth)
 {
     struct bl_arena arena = {0};
@@ -187,7 +187,7 @@ static void sight_look_inside(struct looking *looking, int folder, int depth)
     closedir(entries);
 }
 
-/* Whose times are made by this kernel's clock. */
+/* True for file systems whose times come from this kernel's clock. */
 static bool has_own_clock(int folder)
 {
     static const unsigned long magics[] = {EXT4_SUPER_MAGIC,      XFS_MAGIC,  BTRFS_SUPER_MAGIC,
@@ -217,7 +217,7 @@ static int open_top(struct looking *looking, const char *path)
     return folder;
 }
 
-/* What git's own word on the worktree comes from. */
+/* Adds the files from which git derives the status of the worktree. */
 static void look_at_folder(struct looking *looking)
 {
     static const char *const names[] = {"index", "HEAD", "MERGE_HEAD", "config.worktree",
@@ -261,7 +261,8 @@ static char *copy_of(const char *text)
     return memcpy(bl_alloc(size), text, size);
 }
 
-/* `taken_wall_ns` 0: now. Another look is to have that of the first. */
+/* Takes the digests. `taken_wall_ns` 0: now; for a comparison, pass the time of the first digests.
+ */
 static bool sight_look(const char *worktree, const char *folder, int64_t taken_wall_ns,
                        struct git_look *ret_look)
 {
@@ -286,13 +287,13 @@ static bool sight_look(const char *worktree, const char *folder, int64_t taken_w
     return known;
 }
 
-/* ---- What is remembered ---------------------------------------------------------------------- */
+/* ---- Kept digests ---------------------------------------------------------------------------- */
 
-/* Of one worktree; on the heap. */
+/* The digests of one worktree; on the heap. */
 struct sight {
     struct bl_list link;
     char *worktree;
-    bool known; /* it was clean, and looked like this */
+    bool known; /* the worktree was clean with these digests */
     struct git_look look;
     char head[GIT_ID_SIZE];
     char *branch; /* full ref */

@@ -52,7 +52,7 @@ const struct bl_json *bl_json_at(const struct bl_json *array, size_t index)
     return element;
 }
 
-/* True when `token`, with ~0 and ~1 decoded, is `key`. */
+/* True if `token`, with ~0 and ~1 decoded, is `key`. */
 static bool token_matches(struct bl_text token, const struct bl_json *key)
 {
     size_t j = 0;
@@ -78,7 +78,7 @@ static bool token_valid(struct bl_text token)
     return true;
 }
 
-/* The element that `token` names: digits without a zero in front. */
+/* Returns the element that `token` names: digits without a leading zero. */
 static const struct bl_json *element_by_token(const struct bl_json *array, struct bl_text token)
 {
     size_t index = 0;
@@ -173,7 +173,7 @@ static bool is_container(const struct bl_json *value)
     return value->type == BL_JSON_ARRAY || value->type == BL_JSON_OBJECT;
 }
 
-/* An integer against a double: exactly, not by rounding the integer. */
+/* Compares an integer with a double exactly, without rounding the integer. */
 static bool integer_equals_double(const struct bl_json *integer, double number)
 {
     if (number != trunc(number))
@@ -183,7 +183,7 @@ static bool integer_equals_double(const struct bl_json *integer, double number)
     return number >= 0 && number < 0x1p64 && (uint64_t)number == integer->unsigned_integer;
 }
 
-/* Two nodes without what is below them; for containers only that they are of the same type. */
+/* Compares two nodes without their children; containers only by type. */
 static bool same_node(const struct bl_json *a, const struct bl_json *b)
 {
     if (a->type != b->type) {
@@ -209,7 +209,7 @@ static bool same_node(const struct bl_json *a, const struct bl_json *b)
     return false;
 }
 
-/* True when both trees are the same, members in the same order too: the common case, and cheap. */
+/* True if both trees are equal with their members in the same order: the common case, and cheap. */
 static bool same_tree(const struct bl_json *a, const struct bl_json *b)
 {
     for (const struct bl_json *stop = bl_json_next(a); a != stop; a++, b++) {
@@ -224,7 +224,7 @@ static bool same_tree(const struct bl_json *a, const struct bl_json *b)
 struct pair {
     struct pair *parent;
     struct bl_arena_mark mark;
-    const struct bl_json **a_keys; /* of objects, sorted; NULL: arrays */
+    const struct bl_json **a_keys; /* of objects, sorted; NULL for arrays */
     const struct bl_json **b_keys;
     const struct bl_json *a_element;
     const struct bl_json *b_element;
@@ -232,7 +232,7 @@ struct pair {
     size_t index;
 };
 
-/* Opens two containers of the same type. NULL: they differ, in size or in keys. */
+/* Opens two containers of the same type. Returns NULL if they differ in size or keys. */
 static struct pair *push_pair(struct bl_arena *arena, struct pair *parent, const struct bl_json *a,
                               const struct bl_json *b)
 {
@@ -273,7 +273,7 @@ static void next_children(struct pair *pair, const struct bl_json **a, const str
     pair->index++;
 }
 
-/* Equality where members may stand in another order, or twice: the last one counts. */
+/* Equality for members in any order. Of duplicate keys, the last one counts. */
 static bool equal_unordered(struct bl_arena *arena, const struct bl_json *a,
                             const struct bl_json *b)
 {

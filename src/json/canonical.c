@@ -2,18 +2,18 @@
 
 #include <stdlib.h>
 
-/* An open container. Frames stand in a scratch arena, so that depth costs no stack. */
+/* An open container. Frames are in a scratch arena, so that depth costs no stack. */
 struct frame {
     struct frame *parent;
     struct bl_arena_mark mark;
-    const struct bl_json **keys; /* of an object, sorted; NULL: an array */
+    const struct bl_json **keys; /* of an object, sorted; NULL for an array */
     size_t count;
     size_t index;
     const struct bl_json *element; /* of an array: the next */
 };
 
-/* The order of UTF-16 units is that of UTF-8 bytes, but that U+E000..U+FFFF (lead bytes EE and EF)
- * come after all that needs surrogates (lead bytes F0 and above). */
+/* UTF-16 units sort like UTF-8 bytes, except that U+E000..U+FFFF (lead bytes EE and EF) come after
+ * all code points that need surrogates (lead bytes F0 and above). */
 static inline int utf16_rank(unsigned char byte)
 {
     return byte == 0xee || byte == 0xef ? byte + 0x10 : byte;
@@ -31,7 +31,7 @@ static int compare_utf16(const struct bl_json *a, const struct bl_json *b)
     return (a->size > b->size) - (a->size < b->size);
 }
 
-/* Equal keys in the order of the document, so that the last of them is known. */
+/* Keeps equal keys in document order, so that the last of them is known. */
 static int compare_members(const void *left, const void *right)
 {
     const struct bl_json *a = *(const struct bl_json *const *)left;
@@ -96,7 +96,7 @@ static int append_scalar(struct bl_buffer *out, const struct bl_json *value)
     return bl_buffer_append(out, (struct bl_text){digits, size});
 }
 
-/* Writes what comes before the next child of `frame`, and answers the child. */
+/* Writes the text before the next child of `frame`, and returns the child. */
 static const struct bl_json *next_child(struct bl_buffer *out, struct frame *frame, int *result)
 {
     const struct bl_json *child;

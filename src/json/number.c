@@ -1,13 +1,13 @@
 /* Design notes.
  *
  * Reading: integers of 64 bits are exact. A double whose digits fit 64 bits is scaled by a 128-bit
- * power of ten; that power is off by less than one unit, so the product is known to be within one
- * unit of the truth, and unless a rounding boundary lies that near, the result is right. What
- * remains (boundaries, subnormals, more than 19 digits) is the C library's.
+ * power of ten. That power is off by less than one unit, so the product is within one unit of the
+ * exact value, and the result is correct unless a rounding boundary is that close. The C library
+ * reads the rest (boundaries, subnormals, more than 19 digits).
  *
- * Printing: Schubfach (R. Giulietti, "The Schubfach way to render doubles"): of the decimals that
- * round to the double, the shortest, and of these the nearest, from three products with a power of
- * ten. Both use the same table, which powers.py makes. */
+ * Printing: Schubfach (R. Giulietti, "The Schubfach way to render doubles") finds the shortest of
+ * the decimals that round to the double, and the nearest of these, from three products with a power
+ * of ten. Reading and printing use the same table, which powers.py generates. */
 #include "parts.h"
 
 #include <assert.h>
@@ -53,8 +53,8 @@ static inline int log2_of_power(int k)
     return (k * 1741647) >> 19;
 }
 
-/* mantissa × 10^exponent, correctly rounded, when that can be told from 128 bits. False: it cannot.
- */
+/* Computes mantissa × 10^exponent, correctly rounded. Returns false if 128 bits do not decide the
+ * rounding. */
 static bool scale_decimal(uint64_t mantissa, int exponent, double *ret_value)
 {
     if (exponent < POWER_FIRST || exponent > 308)
@@ -62,7 +62,7 @@ static bool scale_decimal(uint64_t mantissa, int exponent, double *ret_value)
     const struct power *power = &powers[exponent - POWER_FIRST];
     int zeros = __builtin_clzll(mantissa);
     mantissa <<= zeros;
-    /* The truth is within one unit of `product`. */
+    /* The exact value is within one unit of `product`. */
     uint128 product = (uint128)mantissa * power->high;
     product += ((uint128)mantissa * power->low) >> 64;
     int shift = (int)(product >> 127) + 74;
@@ -76,14 +76,14 @@ static bool scale_decimal(uint64_t mantissa, int exponent, double *ret_value)
     int binary_exponent = shift + 64 - zeros + log2_of_power(exponent) - 127;
     if (binary_exponent < -1074 || binary_exponent > 970)
         return false;
-    /* The hidden bit, and a carry of the rounding, count in the exponent. */
+    /* The hidden bit and a carry from the rounding add to the exponent. */
     bits += (uint64_t)(binary_exponent + 1074) << 52;
     memcpy(ret_value, &bits, sizeof bits);
     return true;
 }
 
-/* The decimal at `start` as a double. `mantissa` holds all digits when `exact`. Infinity when it is
- * too large. */
+/* Returns the decimal at `start` as a double, or infinity if it is too large. If `exact`,
+ * `mantissa` holds all digits. */
 static double decimal_to_double(const char *start, uint64_t mantissa, int64_t exponent, bool exact)
 {
     static const double small_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -107,8 +107,8 @@ static double decimal_to_double(const char *start, uint64_t mantissa, int64_t ex
     return strtod_l(start, NULL, c_locale);
 }
 
-/* Sets an integer; `count` digits at `digits`, whose value modulo 2^64 is `value`. False: it does
- * not fit 64 bits, or is "-0", which only a double can hold. */
+/* Sets an integer of `count` digits at `digits`, whose value modulo 2^64 is `value`. Returns false
+ * if it does not fit 64 bits, or is "-0", which only a double can hold. */
 static bool set_integer(struct bl_json *node, bool negative, const char *digits, size_t count,
                         uint64_t value)
 {
@@ -135,9 +135,9 @@ static bool set_integer(struct bl_json *node, bool negative, const char *digits,
     return true;
 }
 
-/* Reads 'e', sign, digits at `at` and adds them to `*exponent`, which stays within ±2^32 or so
- * however many digits there are. Returns just after, or NULL when the byte at `*ret_fault` is no
- * digit. */
+/* Reads 'e', sign and digits at `at` and adds them to `*exponent`, which stays within about ±2^32
+ * for any number of digits. Returns the position after them, or NULL if the byte at `*ret_fault` is
+ * not a digit. */
 static char *read_exponent(char *at, int64_t *exponent, char **ret_fault)
 {
     bool negative = *++at == '-';
@@ -157,7 +157,7 @@ static char *read_exponent(char *at, int64_t *exponent, char **ret_fault)
     return at;
 }
 
-/* Reads the digits at `at`, one at least. Returns just after, or NULL when there is none. */
+/* Reads one or more digits at `at`. Returns the position after them, or NULL if there are none. */
 static inline char *number_read_digits(char *at, uint64_t *mantissa)
 {
     uint64_t value = *mantissa;
@@ -181,7 +181,7 @@ char *json_number_read(char *at, struct bl_json *node, char **ret_fault, const c
 
     *ret_expected = "a digit";
     *ret_fault = at;
-    /* After a leading zero the number is over: a digit there does not fit what comes next. */
+    /* A leading zero ends the integer part: a digit after it is refused by what comes next. */
     at = *at == '0' ? at + 1 : number_read_digits(at, &mantissa);
     if (at == NULL)
         return NULL;
@@ -197,7 +197,7 @@ char *json_number_read(char *at, struct bl_json *node, char **ret_fault, const c
             return NULL;
         count += (size_t)(at - fraction);
         exponent = fraction - at;
-        /* Zeros in front do not count: 0.00001234567890123456 has 16 digits. */
+        /* Leading zeros do not count: 0.00001234567890123456 has 16 digits. */
         if (count > 19 && *digits == '0') {
             count--;
             for (; count > 19 && *fraction == '0'; fraction++)
@@ -253,8 +253,8 @@ struct decimal {
     int exponent;
 };
 
-/* The upper 64 bits of factor × power, with the lowest bit set when anything was cut off that the
- * error of `power` cannot explain: enough to compare with boundaries exactly. */
+/* Returns the upper 64 bits of factor × power. The lowest bit is set if the discarded part is
+ * larger than the error of `power` explains: enough to compare with boundaries exactly. */
 static inline uint64_t multiply_to_odd(const struct power *power, uint64_t factor)
 {
     uint128 product =
@@ -263,8 +263,8 @@ static inline uint64_t multiply_to_odd(const struct power *power, uint64_t facto
     return (uint64_t)(product >> 64) | ((uint64_t)product > 1);
 }
 
-/* The shortest decimal between the boundaries of significand × 2^exponent, the nearest of these.
- * `narrow`: the boundary below is only half as far, as it is under a power of two. */
+/* Returns the shortest decimal between the boundaries of significand × 2^exponent, and the nearest
+ * of these. `narrow`: the lower boundary is only half as far, as it is below a power of two. */
 static struct decimal shortest(uint64_t significand, int exponent, bool narrow)
 {
     uint64_t odd = significand & 1;
@@ -297,7 +297,7 @@ static struct decimal shortest(uint64_t significand, int exponent, bool narrow)
     return (struct decimal){s + up, k};
 }
 
-/* The shortest decimal of a positive finite double, without zeros at its end. */
+/* Returns the shortest decimal of a positive finite double, without trailing zeros. */
 static struct decimal double_to_decimal(double value)
 {
     uint64_t bits;

@@ -1,4 +1,4 @@
-/* Looking at bytes eight at a time, and at UTF-8 sequences. Inside json/ only. */
+/* Scans bytes eight at a time, and UTF-8 sequences. For json/ only. */
 #ifndef BELAY_JSON_SCAN_H
 #define BELAY_JSON_SCAN_H
 
@@ -16,16 +16,16 @@ static inline uint64_t scan_load(const char *at)
 #define SCAN_ONES  0x0101010101010101ull
 #define SCAN_HIGHS 0x8080808080808080ull
 
-/* Marks, in the top bit of its byte, the first byte of `word` that is '"', '\\' or below 0x20, or,
- * where `stop_high`, above 0x7f. Bytes above the first may be marked wrongly: a borrow runs upward.
- */
+/* Marks, in the top bit of its byte, the first byte of `word` that is '"', '\\', below 0x20, or (if
+ * `stop_high`) above 0x7f. Bytes above the first may be marked wrongly, because a borrow propagates
+ * upward. */
 static inline uint64_t scan_special(uint64_t word, bool stop_high)
 {
     uint64_t quote = word ^ (SCAN_ONES * '"');
     uint64_t backslash = word ^ (SCAN_ONES * '\\');
     uint64_t marks = (quote - SCAN_ONES) | (backslash - SCAN_ONES) | (word - SCAN_ONES * 0x20);
 
-    /* A high byte may look marked above; it is, or it is not to be. */
+    /* The marks of high bytes are unreliable above: set all of them, or clear them. */
     return (stop_high ? marks | word : marks & ~word) & SCAN_HIGHS;
 }
 
@@ -34,10 +34,12 @@ static inline unsigned scan_first(uint64_t marks)
     return (unsigned)__builtin_ctzll(marks) / 8;
 }
 
-/* Length 2..4 of the valid sequence that starts with the high byte at `at`, or 0. Then
- * `*ret_broken` is the length of its longest part that could have begun a valid one, 1 at least:
- * what one U+FFFD stands for. Looks at no more than `available` bytes, and at none after one that
- * does not fit. */
+/* Returns the length, 2 to 4, of the valid sequence that starts with the high byte at `at`, or 0.
+ * If 0, `*ret_broken` is the length of its longest prefix that could begin a valid sequence, at
+ * least 1: the part that one U+FFFD replaces. Reads at most `available` bytes, and none after an
+ * invalid one.
+ *
+ *  */
 static inline unsigned scan_sequence(const char *at, size_t available, unsigned *ret_broken)
 {
     const unsigned char *bytes = (const unsigned char *)at;
@@ -53,7 +55,7 @@ static inline unsigned scan_sequence(const char *at, size_t available, unsigned 
         length = 4;
     else
         return 0;
-    /* Shortest form, no surrogates, nothing above U+10FFFF: decided by the second byte. */
+    /* The second byte rules out overlong forms, surrogates and values above U+10FFFF. */
     if (lead == 0xe0)
         low = 0xa0;
     else if (lead == 0xed)

@@ -1,4 +1,4 @@
-/* Values in messages: the beginning of a text, and the size of what has elements. */
+/* Values in messages: the beginning of a text, and the size of an array. */
 #include "parts.h"
 
 #define SHOWN_SIZE 60u /* bytes of a string that are shown */

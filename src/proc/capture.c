@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The first bytes fill the head; from then on all go through the tail, where the newest stand over
- * the oldest. An odd byte of the limit is the head's. */
+/* The first bytes fill the head. Later bytes go to the tail, a ring in which new bytes replace the
+ * oldest. If the limit is odd, the head is one byte larger. */
 void bl_capture_init(struct bl_capture *capture, size_t limit)
 {
     *capture = (struct bl_capture){.limit = limit};
@@ -21,7 +21,8 @@ void bl_capture_done(struct bl_capture *capture)
     capture->total = 0;
 }
 
-/* Takes up to `size` bytes off the front of `*bytes` to the end of `buffer`, which has the room. */
+/* Moves up to `size` bytes from the front of `*bytes` to the end of `buffer`, which has room for
+ * them. */
 static void move_bytes(struct bl_buffer *buffer, struct bl_text *bytes, size_t size)
 {
     if (size > bytes->size)
@@ -35,7 +36,7 @@ static void move_bytes(struct bl_buffer *buffer, struct bl_text *bytes, size_t s
     bytes->size -= size;
 }
 
-/* Puts bytes, not more than the ring holds, over its oldest ones. */
+/* Replaces the oldest bytes of the ring. There are at most as many bytes as the ring holds. */
 static void overwrite(struct bl_capture *capture, struct bl_text bytes)
 {
     struct bl_buffer *ring = &capture->tail;
@@ -47,8 +48,7 @@ static void overwrite(struct bl_capture *capture, struct bl_text bytes)
     capture->tail_start = (capture->tail_start + bytes.size) % ring->size;
 }
 
-/* Copies each byte once at most: of a piece that is longer than the tail only its end is looked at.
- */
+/* Copies each byte at most once: if a piece is longer than the tail, only its end is read. */
 void bl_capture_add(struct bl_capture *capture, struct bl_text bytes)
 {
     struct bl_buffer *tail = &capture->tail;
@@ -70,7 +70,7 @@ uint64_t bl_capture_left_out(const struct bl_capture *capture)
     return capture->total - capture->head.size - capture->tail.size;
 }
 
-/* BL_ELIMIT: `out` has not the room, and nothing was added to it. */
+/* BL_ELIMIT: `out` has no room; nothing was added. */
 int bl_capture_text(const struct bl_capture *capture, struct bl_buffer *out)
 {
     const struct bl_buffer *tail = &capture->tail;

@@ -1,12 +1,12 @@
-/* Which variables are secrets, and keeping those out of what is started and out of /proc.
+/* Recognizes variables that hold secrets, and keeps them out of commands and out of /proc.
  *
  * Design notes.
  *
- * /proc/PID/environ shows the memory in which the kernel put the strings at the start, whatever
- * `environ` points to later. bl_environment_hide therefore moves all strings to the heap, and
- * overwrites secret values where they were. All strings move, not only the secret ones: the name of
- * another secret may become known later (a configuration names it), when pointers from getenv(3)
- * are in use; the old memory can then be overwritten without touching those. */
+ * /proc/PID/environ shows the memory in which the kernel placed the strings at the start, no matter
+ * where `environ` points later. bl_environment_hide therefore moves all strings to the heap, and
+ * overwrites secret values at their old place. It moves all strings and not only secrets: the name
+ * of another secret may become known later (from a configuration), when pointers from getenv(3) are
+ * in use. The old memory can then be overwritten without affecting these pointers. */
 #include <belay/proc.h>
 
 #include <strings.h>
@@ -37,17 +37,17 @@ const char *const bl_environment_secrets[] = {
     "*_CREDENTIALS_*",
     "*_CREDS",
     "*_AUTH",
-    "DB_PWD", /* not every *_PWD: PWD itself is none */
+    "DB_PWD", /* not *_PWD: PWD itself is not a secret */
     "DOCKER_AUTH_CONFIG",
     "MYSQL_PWD",
     "PGPASSWORD",
     "SSHPASS",
-    /* Addresses that hold a password or are one. */
+    /* Addresses that contain a password or grant access. */
     "*_CONNECTION_STRING",
     "*_DATABASE_URL",
     "*_DSN",
     "*_WEBHOOK_URL",
-    /* Doors to agents and services that act for the user. */
+    /* Access to agents and services that act for the user. */
     "DBUS_SESSION_BUS_ADDRESS",
     "GNOME_KEYRING_CONTROL",
     "GPG_AGENT_INFO",
@@ -56,7 +56,7 @@ const char *const bl_environment_secrets[] = {
     NULL,
 };
 
-/* In an entry "NAME=value" the name ends at the first '='. */
+/* Finds the name in an entry "NAME=value": it ends at the first '='. */
 static bool environment_name(const char *entry, struct bl_text *ret_name)
 {
     const char *equals = strchr(entry, '=');
@@ -67,7 +67,7 @@ static bool environment_name(const char *entry, struct bl_text *ret_name)
     return true;
 }
 
-/* Names are compared without regard to case: `openai_api_key` is a secret, too. */
+/* Compares names regardless of case: `openai_api_key` is a secret, too. */
 static bool environment_same(struct bl_text a, struct bl_text b)
 {
     return a.size == b.size && strncasecmp(a.data, b.data, a.size) == 0;
@@ -79,14 +79,16 @@ static bool environment_ends(struct bl_text name, struct bl_text ending)
            strncasecmp(name.data + name.size - ending.size, ending.data, ending.size) == 0;
 }
 
-/* Does it say where a secret is, and not what it is? `DB_PASSWORD_FILE` holds a path. */
+/* True if the name says that the value is the path of a secret and not the secret itself, as in
+ * `DB_PASSWORD_FILE`. */
 static bool environment_names_place(struct bl_text name)
 {
     return environment_ends(name, BL_TEXT("_FILE")) || environment_ends(name, BL_TEXT("_DIR")) ||
            environment_ends(name, BL_TEXT("_PATH"));
 }
 
-/* Do these words stand in the name as whole words: between its ends and underscores? */
+/* True if the name contains these words as whole words, delimited by underscores or the ends of the
+ * name. */
 static bool environment_has_words(struct bl_text name, struct bl_text words, bool at_start,
                                   bool at_end)
 {
@@ -103,7 +105,7 @@ static bool environment_has_words(struct bl_text name, struct bl_text words, boo
     return false;
 }
 
-/* A leading "*_" stands for any words or none, and so does "_*" at the end. */
+/* Matches a pattern. "*_" at the start and "_*" at the end stand for any words or none. */
 static bool environment_fits(struct bl_text name, const char *pattern)
 {
     struct bl_text words = bl_text_from(pattern);
@@ -117,7 +119,7 @@ static bool environment_fits(struct bl_text name, const char *pattern)
     return environment_has_words(name, words, !open_start, !open_end);
 }
 
-/* `scheme://user:password@host`, anywhere in the value. */
+/* True if the value contains `scheme://user:password@host`. */
 static bool environment_holds_password(const char *value)
 {
     for (const char *at = value; (at = strstr(at, "://")) != NULL;) {
@@ -147,7 +149,7 @@ static bool environment_is_named(const char *const *names, struct bl_text name)
     return false;
 }
 
-/* To the letter: what lets a secret through is not guessed. */
+/* Compares exactly, case included: a variable must not be let through by a guess. */
 static bool environment_is_allowed(const char *const *names, struct bl_text name)
 {
     for (; names != NULL && *names != NULL; names++)
@@ -156,8 +158,8 @@ static bool environment_is_allowed(const char *const *names, struct bl_text name
     return false;
 }
 
-/* Entries without a name or without '=' are dropped: nobody could say whether they are secret. The
- * others keep their order, doubles included. */
+/* Entries without a name or without '=' are dropped, because they cannot be checked for secrets.
+ * The others keep their order, including duplicates. */
 const char *const *bl_environment_scrub(struct bl_arena *arena, const char *const *environment,
                                         const char *const *secrets, const char *const *allow)
 {
@@ -184,7 +186,7 @@ const char *const *bl_environment_scrub(struct bl_arena *arena, const char *cons
 
 /* ---- /proc/PID/environ ----------------------------------------------------------------------- */
 
-/* The strings that the kernel shows; NULL: they are still those of `environ`. */
+/* The strings that the kernel shows; NULL: still those of `environ`. */
 static char **environment_shown;
 
 static void environment_overwrite(const char *const *secrets, bool by_look)
@@ -206,7 +208,7 @@ void bl_environment_hide(void)
         return;
     for (; environ[count] != NULL; count++)
         size += strlen(environ[count]) + 1;
-    /* Neither is ever freed: getenv hands out pointers into them until the process ends. */
+    /* Never freed: getenv returns pointers into them until the process ends. */
     char **entries = bl_alloc((count + 1) * sizeof *entries);
     char *strings = bl_alloc(size + 1);
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* Records of wardens, and the guard that watches over them (warden/guard.c); what is needed when
+/* Records of wardens, and the guard that watches over them (warden/guard.c). They are needed when
  * this process is killed. */
 #include <dirent.h>
 #include <errno.h>
@@ -18,10 +18,10 @@
 #define RELIC_S        (24 * 3600)
 #define RELIC_SHARE    16
 
-/* Of this process; the loop's thread alone touches it after the start. */
+/* State of this process. After the start only the loop's thread uses it. */
 static struct {
     int folder;
-    int records; /* -1: none are kept */
+    int records; /* -1: no records are kept */
     char name[RECORDS_NAME_SIZE];
     uint8_t used[RECORDS_MAX / 8];
     struct proc_started guard; /* pid 0: not started */
@@ -63,7 +63,7 @@ pid_t proc_guard_pid(void)
     return own.guard.pid;
 }
 
-/* With no warden left it has nothing to do, and ends in no better way by itself. */
+/* Kills the guard. Without wardens it has nothing to do, and it has no other way to end. */
 static void guard_end(void)
 {
     kill(own.guard.pid, SIGKILL);
@@ -73,8 +73,8 @@ static void guard_end(void)
     own.guard = (struct proc_started){0};
 }
 
-/* One that was killed is replaced. Where it cannot be started the wardens do without: they need it
- * only when they are attacked. */
+/* A guard that was killed is replaced. If it cannot be started, the wardens run without it: they
+ * need it only when they are attacked. */
 void proc_guard_ensure(void)
 {
     if (own.records < 0)
@@ -88,8 +88,8 @@ void proc_guard_ensure(void)
         own.guard = (struct proc_started){0};
 }
 
-/* A file that lacks a warden would say that it never was: none is better, and is taken for what it
- * is. */
+/* Drops the record file. A file in which a warden is missing would say that it never existed; a
+ * missing file is treated as unknown. */
 static void guard_drop_records(void)
 {
     unlinkat(own.folder, own.name, 0);
@@ -97,7 +97,7 @@ static void guard_drop_records(void)
     own.records = -1;
 }
 
-/* The place is written now: on a full disk that fails before there is a warden. */
+/* Writes the slot now, so that a full disk is found before the warden is started. */
 int proc_record_take(void)
 {
     if (own.records < 0)
@@ -122,8 +122,8 @@ void proc_record_free(int number)
     own.used[number / 8] &= (uint8_t) ~(1u << (number % 8));
 }
 
-/* Files of processes that were killed stay, since each of their sessions reads them when it is next
- * opened; for a day. One process of sixteen looks for them. */
+/* Removes old record files. The file of a process that was killed is kept for a day, because each
+ * of its sessions reads it when it is next opened. One process in sixteen does this. */
 static void guard_remove_relics(void)
 {
     if (getpid() % RELIC_SHARE != 0)

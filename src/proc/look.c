@@ -1,4 +1,4 @@
-/* How a warden is, seen from outside. */
+/* The state of a warden, seen from outside. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #define FROZEN_LOOKS 3u
 
-/* That it is stopped the kernel tells its parent, also one that has no descriptor left to read
- * /proc, since the tool has lowered that limit (prlimit). */
+/* The kernel reports a stopped child to its parent. That works even when the parent cannot open
+ * /proc because a tool has lowered its descriptor limit (prlimit). */
 bool proc_look_stuck(const struct proc_started *started)
 {
     char state;
@@ -21,8 +21,8 @@ bool proc_look_stuck(const struct proc_started *started)
            (state == 'T' || state == 't');
 }
 
-/* How long it has had a processor, and how often: the first and the third number of the file. 0:
- * not known. */
+/* Returns a measure of the CPU time used so far: the first and third numbers in schedstat (time on
+ * a CPU and number of turns), added. 0 if unknown. */
 static uint64_t look_work(const struct proc_started *started)
 {
     char path[32], data[96] = "", *at = data;
@@ -34,8 +34,8 @@ static uint64_t look_work(const struct proc_started *started)
     return numbers[0] + numbers[2];
 }
 
-/* That the kernel calls it asleep is not enough: it does so in all of waitpid(), where the end of a
- * child can take a quarter of a second of work on a busy machine. */
+/* State S is not enough: the kernel reports it during all of waitpid(), and on a busy machine
+ * reaping a child can take a quarter of a second of CPU time. */
 bool proc_look_frozen(const struct proc_started *started, struct proc_idle *idle)
 {
     char state;

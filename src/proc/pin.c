@@ -41,7 +41,7 @@ void bl_pin_done(struct bl_pin *pin)
     pin->fd = -1;
 }
 
-/* Where the system cannot refuse links on the way, the numbers of the folder decide alone. */
+/* If the system cannot refuse symbolic links on the way, device and inode numbers alone decide. */
 int bl_pin_open(const struct bl_pin *pin)
 {
     const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,

@@ -12,8 +12,8 @@
 
 int proc_probe_limit_ms = 5000;
 
-/* Like fork, with flags. Some seccomp filters know only the old call, which takes the same flags.
- */
+/* Like fork, with flags. Falls back to clone, which takes the same flags: some seccomp filters do
+ * not know clone3. */
 static long clone_process(uint64_t flags, int *pidfd)
 {
     struct clone_args arguments = {
@@ -40,7 +40,7 @@ int proc_child_start(struct proc_child *child, uint64_t flags, int (*main)(void)
         return -errno;
     }
     if (pid == 0) {
-        /* The parent may be gone already; from another PID namespace it has no number. */
+        /* The parent may have exited already; the pid of a parent in another PID namespace is 0. */
         pid_t seen = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 ? getppid() : -1;
         int status = seen == parent || seen == 0 ? main() : 127;
         syscall(SYS_exit_group, status);
@@ -56,7 +56,8 @@ void proc_child_wait(struct proc_child *child, struct proc_child_end *ret_end)
     siginfo_t info = {0};
 
     *ret_end = (struct proc_child_end){0};
-    /* A signal that interrupts it has a handler, and we have none: no need to go on waiting. */
+    /* No retry after EINTR: this program has no signal handlers, so no signal interrupts the wait.
+     */
     if (poll(&ready, 1, proc_probe_limit_ms) <= 0) {
         ret_end->timed_out = true;
         kill(child->pid, SIGKILL);

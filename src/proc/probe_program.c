@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Relative folders are passed over: what lies in the current directory is not the machine's. */
+/* Relative folders are skipped: programs in the current directory do not belong to the machine. */
 bool proc_program_find(const char *search, const char *name, char *out, size_t out_size)
 {
     struct bl_text rest = bl_text_from(search);
@@ -33,8 +33,8 @@ bool proc_program_find(const char *search, const char *name, char *out, size_t o
     return false;
 }
 
-/* Starts it in a process group of its own, with the signals as a program expects to find them.
- * Returns 0 or the errno. */
+/* Starts the program in its own process group, with default signal handlers and mask. Returns 0 or
+ * the errno. */
 static int spawn_program(const char *const *arguments, int output_fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
@@ -60,8 +60,8 @@ static int spawn_program(const char *const *arguments, int output_fd, pid_t *ret
     return result;
 }
 
-/* Takes what there is, without waiting. False: the end, or an error. What does not fit is dropped,
- * so that the program is not held up. */
+/* Reads the available output without waiting. Returns false at end of file or on an error. Output
+ * that does not fit is dropped, so that the program is not blocked. */
 static bool probe_program_read_some(int fd, struct bl_buffer *output)
 {
     char data[1024];
@@ -78,8 +78,8 @@ static bool probe_program_read_some(int fd, struct bl_buffer *output)
     }
 }
 
-/* Waits for the end of the process, not of its output, which a descendant may hold open. False: the
- * time is up. */
+/* Waits for the end of the process, not of its output, which a descendant may hold open. Returns
+ * false if the time is up. */
 static bool wait_end(int pidfd, int output_fd, uint64_t deadline_ns, struct bl_buffer *output)
 {
     struct pollfd ready[2] = {{.fd = pidfd, .events = POLLIN}, {.fd = output_fd, .events = POLLIN}};
@@ -91,7 +91,7 @@ static bool wait_end(int pidfd, int output_fd, uint64_t deadline_ns, struct bl_b
         int count = poll(ready, 2, (int)((deadline_ns - now_ns) / BL_NS_PER_MS) + 1);
         if (count < 0 && errno != EINTR)
             return false;
-        /* Interrupted or at its limit, neither is ready; and a read would not wait. */
+        /* After an interrupt or a timeout neither is ready, and the read does not block. */
         if (ready[1].revents != 0 && !probe_program_read_some(output_fd, output))
             ready[1].fd = -1;
         if (ready[0].revents != 0)
@@ -121,7 +121,8 @@ int proc_program_run(const char *const *arguments, int limit_ms, struct bl_buffe
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     int pidfd = pidfd_open(pid, 0);
     ret_end->timed_out = pidfd < 0 || !wait_end(pidfd, ends[0], deadline_ns, output);
-    /* Before it is reaped its number is its own: what it left in its group goes with it. */
+    /* Until the process is reaped its pid is not reused, so this kills what it left in its group.
+     */
     kill(-pid, SIGKILL);
     while (waitid(P_PID, (id_t)pid, &info, WEXITED) < 0 && errno == EINTR)
         continue;

@@ -1,10 +1,10 @@
-/* Records of wardens, for the time after belay: a file of one belay process in which each of its
- * wardens has a place. A warden writes there who and where it is before it starts its command, and
- * what it proved when it ends. Killed with `kill -9`, belay leaves the file behind: the guard finds
- * the wardens by it, and the next belay that opens the same work reads what became of them.
+/* Records of wardens that outlive Belay: one file for each Belay process, with one slot for each of
+ * its wardens. A warden writes its identity there before it starts its command, and what it has
+ * proved when it ends. If Belay is killed with `kill -9`, the file stays: the guard finds the
+ * wardens by it, and the next Belay that opens the same work reads how they ended.
  *
- * Written with pwrite and never synced: what must survive is the end of a process. After a restart
- * of the machine nothing of it runs. The C library alone. */
+ * Written with pwrite and never synced: the records must survive the end of a process, not a
+ * reboot, after which none of these processes exists. Uses the C library only. */
 #ifndef BELAY_PROC_RECORD_H
 #define BELAY_PROC_RECORD_H
 
@@ -17,7 +17,7 @@
 enum record_state {
     RECORD_FREE,
     RECORD_HELD,  /* the warden holds a tree, or was killed while it did */
-    RECORD_ENDED, /* survivors and doubt are its last word */
+    RECORD_ENDED, /* survivors and doubt are its final result */
 };
 
 struct record {
@@ -26,21 +26,21 @@ struct record {
     int32_t pid; /* of the warden */
     int32_t mechanism;
     uint64_t started;  /* of the warden, in clock ticks since boot */
-    int32_t init;      /* pidns: the init of the namespace, as seen from outside; else 0 */
-    int32_t processes; /* from here on as in WARDEN_QUIET */
+    int32_t init;      /* pidns: pid of the namespace's init, seen from outside; otherwise 0 */
+    int32_t processes; /* this and the following as in WARDEN_QUIET */
     int32_t survivors;
     int32_t strongest;
     int32_t doubt;
     int32_t doubt_errno;
-    char cgroup[976]; /* its path; empty: none */
+    char cgroup[976]; /* path; empty: none */
 };
 
 _Static_assert(sizeof(struct record) == 1024, "records have fixed places");
 
-/* False: there is none with that number, or it cannot be read. */
+/* Returns false if there is no record with this number, or it cannot be read. */
 bool record_read(int fd, int number, struct record *ret_record);
-/* False: it was not written. A place that was written before can be written again, on a full disk,
- * too. */
+/* Returns false if the record was not written. A slot that was written before can be written again
+ * even if the disk is full. */
 bool record_write(int fd, int number, const struct record *record);
 
 #endif

@@ -1,4 +1,4 @@
-/* What became of the wardens of a process that is gone, by the records it left. */
+/* How the wardens of a process that has ended ended, from the records that it left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include "parts.h"
 #include "record.h"
 
-/* A warden whose belay was killed ends within milliseconds; a guard helps it after 30. */
+/* A warden whose Belay was killed ends within milliseconds; after 30 ms a guard helps it. */
 #define END_NS_MAX (1500 * BL_NS_PER_MS)
 
 static bool settle_is_there(const struct record *record)
@@ -18,8 +18,8 @@ static bool settle_is_there(const struct record *record)
            tree_life_of(proc_view(), record->pid, NULL) != TREE_DEAD;
 }
 
-/* Waits for a warden that is still at it. One that does not come to its end is killed with its
- * tree, as belay would have done. */
+/* Waits for a warden that is still working. If it does not end in time, it is killed with its tree,
+ * as Belay would have done. */
 static void settle_await(int fd, int number, struct record *record)
 {
     uint64_t until_ns = proc_now_ns() + END_NS_MAX;
@@ -29,15 +29,15 @@ static void settle_await(int fd, int number, struct record *record)
         record_read(fd, number, record);
     }
     if (!settle_is_there(record)) {
-        record_read(fd, number, record); /* it has written before it went */
+        record_read(fd, number, record); /* it writes before it exits */
         return;
     }
     proc_kill_below(record->pid, record->cgroup, END_NS_MAX);
     kill(record->pid, SIGKILL);
 }
 
-/* The warden is gone and has not written what it proved. An empty cgroup is no proof: a process can
- * have left it, and was then held by the warden alone. */
+/* Handles a warden that ended without recording its proof. An empty cgroup proves nothing here: a
+ * process that left the cgroup was held by the warden only. */
 static void settle_unwritten(const struct record *record, struct proc_rest *ret_rest)
 {
     uint64_t until_ns = proc_now_ns() + END_NS_MAX;
@@ -58,8 +58,8 @@ static void settle_record(int fd, int number, struct record *record, struct proc
 {
     *ret_rest = (struct proc_rest){0};
     settle_await(fd, number, record);
-    /* The guard writes of a warden that it had to kill that nothing was proved, at about this time;
-     * what the container proves is the same before and after. */
+    /* The guard may record at about this time, for a warden that it had to kill, that nothing was
+     * proved. What the container itself proves does not depend on that. */
     if (record->state == RECORD_HELD ||
         (record->survivors < 0 && record->mechanism != WARDEN_SUBREAPER))
         settle_unwritten(record, ret_rest);

@@ -1,4 +1,4 @@
-/* Doing a warden's work: for one that was killed, or that cannot do it. */
+/* Does the work of a warden that was killed or that cannot do it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,18 +14,18 @@
 
 #define SWEEP_NS_MAX BL_NS_PER_S
 #define PAUSE_NS     (BL_NS_PER_MS / 2)
-/* A list of children that was read while some of them ended may miss others: only passes in a row
- * that neither reaped nor found anything are the end. */
+/* A list of children that is read while some of them end may miss others. So the end is reached
+ * only after several passes in a row that found nothing. */
 #define CLEAN_PASSES 2
-/* As in tree_kill_own: signals first. */
+/* As in tree_send_children: signals before looks. */
 #define QUICK_PASSES 4
 
-/* Facts about this process, like being a subreaper. */
+/* Process-wide state, like being a subreaper. */
 static struct {
     pthread_once_t once;
     struct tree_view view;
     bool adopting;
-    struct tree strangers; /* children that were there before it adopted: not of our making */
+    struct tree strangers; /* children that existed before it adopted orphans; never killed */
     atomic_int probes;
 } own = {.once = PTHREAD_ONCE_INIT, .view = {-1, -1}};
 
@@ -56,8 +56,8 @@ bool proc_adopting(void)
     return own.adopting;
 }
 
-/* An ignored SIGCHLD is inherited (a caller that does not wait for its children): the kernel would
- * reap the wardens, and nobody knew how they ended. */
+/* An ignored SIGCHLD is inherited from a caller that does not wait for its children. The kernel
+ * would then reap the wardens, and their exit status would be lost. */
 static void sweep_heed_children(void)
 {
     static const struct sigaction heeded = {.sa_handler = SIG_DFL};
@@ -71,7 +71,7 @@ int bl_proc_adopt_orphans(void)
     sweep_heed_children();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
         return bl_error_from_errno(errno);
-    /* A program that was executed in place of a shell has the shell's children. */
+    /* A program that was executed in place of a shell inherits the shell's children. */
     if (!own.adopting)
         tree_add_own(proc_view(), &own.strangers);
     own.adopting = true;
@@ -88,7 +88,8 @@ void proc_probe_end(void)
     atomic_fetch_sub(&own.probes, 1);
 }
 
-/* ---- What is known of the rest --------------------------------------------------------------- */
+/* ---- Survivors ---------------------------------------------------------------------------------
+ */
 
 void proc_rest_unknown(struct proc_rest *rest, const char *format, ...)
 {
@@ -132,7 +133,7 @@ static bool sweep_is_stranger(pid_t pid)
     return false;
 }
 
-/* Our children that are no wardens: what a warden had held has come to us. */
+/* Lists children of this process that are not wardens: orphans from the trees of wardens. */
 static void sweep_list_orphans(struct tree *tree)
 {
     struct tree children = {0};
@@ -147,7 +148,7 @@ static void sweep_list_orphans(struct tree *tree)
     tree_done(&children);
 }
 
-/* Takes those out that are dead. Returns how many these were. */
+/* Reaps the dead children and removes them from the tree. Returns their number. */
 static size_t sweep_reap(struct tree *tree)
 {
     size_t alive = 0, reaped = 0;
@@ -201,8 +202,8 @@ void proc_sweep_orphans(struct proc_rest *ret_rest)
     }
 }
 
-/* The first process of a PID namespace (a container) gets the orphans of all others as well, as of
- * those that were started from outside (docker exec): these are not a warden's. */
+/* The first process of a PID namespace (a container) also gets orphans from processes that were
+ * started from outside (docker exec); these do not come from a warden. */
 bool proc_orphans_seen(void)
 {
     struct tree tree = {0};
@@ -222,7 +223,7 @@ static bool sweep_is_cgroup(const char *path)
     return path[0] == '/';
 }
 
-/* A cgroup outlives its warden, and can be removed when nobody is in it. */
+/* A cgroup outlives its warden, and can be removed only when it is empty. */
 void proc_sweep_cgroup(const char *path, struct proc_rest *ret_rest)
 {
     *ret_rest = (struct proc_rest){0};
@@ -252,7 +253,7 @@ void proc_kill_below(pid_t pid, const char *cgroup, uint64_t limit_ns)
         for (size_t i = 0; i < tree.count; i++)
             living += tree_life_of(proc_view(), tree.pids[i], NULL) != TREE_DEAD;
         clean = living == 0 && tree.error == 0 ? clean + 1 : 0;
-        /* Without a descriptor to look with nothing will be seen; what comes to us as orphans is.
+        /* Without a free descriptor nothing can be seen here; the tree is swept later, as orphans.
          */
         bool blind = tree.count == 0 && tree.error == EMFILE;
         tree_done(&tree);

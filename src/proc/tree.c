@@ -11,11 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A look takes microseconds for each process. */
+/* Time limit for one look. It takes microseconds for each process. */
 #define LOOK_US_MAX  TREE_LOOK_US
 #define QUICK_PASSES 4
 
-/* ---- Where to look --------------------------------------------------------------------------- */
+/* ---- Opening /proc ----------------------------------------------------------------------------
+ */
 
 int tree_view_open(struct tree_view *ret_view)
 {
@@ -24,7 +25,7 @@ int tree_view_open(struct tree_view *ret_view)
     ret_view->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (ret_view->proc < 0)
         return errno;
-    /* Orphans come to the main thread while it lives. */
+    /* Orphans are reparented to the main thread while it lives. */
     snprintf(path, sizeof path, "%d/task/%d/children", (int)getpid(), (int)getpid());
     ret_view->children = openat(ret_view->proc, path, O_RDONLY | O_CLOEXEC);
     return 0;
@@ -43,7 +44,8 @@ static void tree_fail(struct tree *tree, int error)
         tree->error = error;
 }
 
-/* Out of memory must not leave the tree alive: what cannot be noted is killed at once. */
+/* If memory is short, a process that cannot be stored is killed at once, so that it does not
+ * survive. */
 void tree_push(struct tree *tree, pid_t pid)
 {
     if (tree->count == tree->capacity) {
@@ -68,7 +70,7 @@ void tree_done(struct tree *tree)
 
 /* ---- Children -------------------------------------------------------------------------------- */
 
-/* A list of numbers with a space or a newline after each. */
+/* Reads a list of numbers, each followed by a space or a newline. */
 void tree_add_list(struct tree *tree, int fd)
 {
     char data[4096];
@@ -86,13 +88,13 @@ void tree_add_list(struct tree *tree, int fd)
             }
         }
     }
-    /* ESRCH: the process has gone meanwhile, and its children with it to another parent. */
+    /* ESRCH: the process has ended, and its children have another parent. */
     if (size < 0 && errno != ESRCH)
         tree_fail(tree, errno);
 }
 
-/* An entry of /proc is gone with its process; where /proc hides other users' processes
- * (hidepid=2), it is missing and the process is there. */
+/* True if a process has ended. Its entry in /proc is then missing; but where /proc hides other
+ * users' processes (hidepid=2), the entry is missing while the process exists. */
 static bool tree_is_gone(pid_t pid, int error)
 {
     return (error == ENOENT || error == ESRCH) && kill(pid, 0) < 0 && errno == ESRCH;
@@ -108,7 +110,7 @@ static void tree_read_thread(const struct tree_view *view, struct tree *tree, pi
         tree_add_list(tree, fd);
         close(fd);
     } else if ((errno != ENOENT && errno != ESRCH) || view->children < 0) {
-        tree_fail(tree, errno); /* a thread may end; a kernel without lists has none for any */
+        tree_fail(tree, errno); /* a thread may end; a kernel without lists has none at all */
     }
 }
 
@@ -132,8 +134,8 @@ static void tree_read_threads(const struct tree_view *view, struct tree *tree, p
     closedir(directory);
 }
 
-/* Most processes have one thread, and the number of links of its task directory says so without
- * reading it. */
+/* Most processes have one thread; the link count of the task directory shows that without reading
+ * it. */
 void tree_add_children(const struct tree_view *view, struct tree *tree, pid_t pid)
 {
     char path[64], thread[16];
@@ -153,7 +155,7 @@ void tree_add_children(const struct tree_view *view, struct tree *tree, pid_t pi
     tree_read_threads(view, tree, pid, path);
 }
 
-/* Processes that fork and exit all the time can be followed for ever. */
+/* True if the time is up: following processes that fork and exit in a loop might never end. */
 static bool tree_is_late(struct tree *tree)
 {
     if (tree->until_us == 0 || tree_now_us() < tree->until_us)
@@ -179,8 +181,8 @@ enum {
     STAT_FIELDS,
 };
 
-/* Fields are counted after the last ')' of the name, which may hold anything. Returns 0 or the
- * errno. */
+/* Reads the fields of /proc/PID/stat after the last ')' of the name, which may contain any
+ * character. Returns 0 or the errno. */
 static int tree_read_stat(const struct tree_view *view, pid_t pid, char *ret_state,
                           unsigned long long ret_fields[STAT_FIELDS])
 {
@@ -257,10 +259,11 @@ void tree_add_own(const struct tree_view *view, struct tree *tree)
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* Where signals for `pid` go: to its whole group in one call. That catches a storm of forks, and
- * the child that is just being made: the kernel gives it what its group is sent meanwhile, where a
- * signal for the parent alone would miss it. All of a group are below us when its session began
- * there. The session comes first: once it is another one, the group is never ours again. */
+/* Returns the target for signals to `pid`: its whole process group, in one call. That reaches a
+ * fork bomb and a child that is being forked: the kernel delivers to the child what its group
+ * receives meanwhile, but not a signal for the parent alone. If its session is not ours, the
+ * session began below us, and all of the group are our descendants. The session is read first: once
+ * a process has left our session, its group is never ours again. */
 static pid_t tree_target(pid_t pid)
 {
     pid_t session = getsid(pid);
@@ -268,7 +271,7 @@ static pid_t tree_target(pid_t pid)
     return session > 0 && session != getsid(0) && group > 1 ? -group : pid;
 }
 
-/* Sends the signal to the group of `pid`, once, and notes where it went. */
+/* Sends the signal once to the target of `pid`, and records the target. */
 static void tree_send(struct tree *sent, pid_t pid, int signal)
 {
     pid_t target = tree_target(pid);
@@ -285,7 +288,8 @@ static void tree_send_all(const struct tree *targets, int signal)
         kill(targets->pids[i], signal);
 }
 
-/* Those from the number `first` on, each alone too: it may have changed its group. */
+/* Kills the processes from index `first` on, each with its group and also by itself, since it may
+ * have changed its group. */
 static void tree_kill_all(const struct tree *tree, size_t first)
 {
     struct tree sent = {0};
@@ -364,12 +368,14 @@ void tree_kill_cgroup(const char *path)
     tree_done(&members);
 }
 
-/* Processes that fork and exit all the time leave this process as many dead children as it does not
- * reap, and one that looks at each is always too late. So the children are only signalled, the
- * youngest first, since those alive are the last in the list; each with the group that it may lead,
- * to which the child that it is just making belongs. One pass reaches all but those that ran on
- * another processor meanwhile; the next ones reach these. `tree` has the children after it; `init`:
- * those of the init of a namespace, to which its orphans come (0: this process's own). */
+/* Sends a signal to the children of this process, or to those of `init`, the init of a namespace,
+ * if it is not 0. `tree` contains the children afterwards.
+ *
+ * Processes that fork and exit in a loop leave this process as many zombies as it does not reap,
+ * and a look at each of them comes too late. So the children are signalled without checking,
+ * youngest first, since those alive are last in the list; each with the group that it may lead,
+ * which includes a child that it is forking. One pass reaches all except those that ran on another
+ * CPU meanwhile; the next passes reach these. */
 static void tree_send_children(const struct tree_view *view, struct tree *tree, pid_t init,
                                int signal)
 {
@@ -386,7 +392,8 @@ static void tree_send_children(const struct tree_view *view, struct tree *tree, 
     }
 }
 
-/* ---- All below this process ------------------------------------------------------------------ */
+/* ---- All descendants of this process -----------------------------------------------------------
+ */
 
 struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uint64_t limit_us)
 {
@@ -398,8 +405,8 @@ struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uin
     return count;
 }
 
-/* Each one but `except` is stopped before its children are read, so that none of these can come or
- * go unseen. */
+/* Stops each process except `except` before its children are read, so that none can appear or end
+ * unseen. */
 struct tree_count tree_signal_own(const struct tree_view *view, int signal, pid_t except)
 {
     struct tree tree = {.until_us = tree_now_us() + LOOK_US_MAX}, frozen = {0};
@@ -411,7 +418,7 @@ struct tree_count tree_signal_own(const struct tree_view *view, int signal, pid_
         tree_add_children(view, &tree, tree.pids[i]);
     }
     struct tree_count count = tree_count_living(view, &tree, except);
-    /* One may have gone to another group before it stopped. */
+    /* A process may have changed its group before it was stopped. */
     for (size_t i = 0; i < tree.count; i++)
         if (tree.pids[i] != except)
             tree_send(&frozen, tree.pids[i], SIGSTOP);

@@ -20,7 +20,7 @@ static void level_push(struct markdown_renderer *renderer, struct markdown_level
     renderer->levels[renderer->level_count++] = level;
 }
 
-/* The marks of the first `count` levels; of those that leave too little room, none. */
+/* Appends the marks of the first `count` levels, except those that leave too little room. */
 static size_t level_add_marks(struct markdown_renderer *renderer, size_t count, bool rest,
                               struct bl_buffer *out)
 {
@@ -86,7 +86,7 @@ void markdown_begin_block(struct markdown_renderer *renderer)
     struct markdown_level *parent = level_top(renderer);
 
     markdown_close_leaf(renderer);
-    /* At the outermost level all blocks are; level_write_gap knows the first. */
+    /* At the outermost level all blocks are separated; level_write_gap omits the first gap. */
     if (!renderer->gap && (parent == NULL || (parent->filled && !parent->tight))) {
         renderer->gap = true;
         renderer->gap_levels = renderer->level_count;
@@ -145,7 +145,7 @@ void markdown_leave_level(struct markdown_renderer *renderer)
     struct markdown_level *level = level_top(renderer);
 
     markdown_close_leaf(renderer);
-    /* An item without anything in it is an item all the same. */
+    /* An empty item is shown, too. */
     if (level->type == LEVEL_ITEM && !level->begun) {
         markdown_open_leaf(renderer, "");
         text_wrap_add(&renderer->wrap, BL_TEXT("\n"), &(struct text_style){0});

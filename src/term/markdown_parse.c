@@ -1,6 +1,6 @@
-/* Design notes. Of the parser's extensions its bare addresses are not used: the one of Debian 12
- * recurses for each "@" (180 KB of stack, where a fiber has 64), and all that is asked of it is an
- * underline, for which markdown_find_address is enough. */
+/* Design notes. The parser's extension for bare addresses is not used: the version in Debian 12
+ * recurses for each "@" (180 KB of stack, where a fiber has 64). Only an underline is needed, for
+ * which markdown_find_address is enough. */
 #include "markdown_parse.h"
 
 #include <cmark-gfm-core-extensions.h>
@@ -23,7 +23,8 @@ static bool parse_is_blank(char byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* `rest` begins with "<": it may be a tag, a comment or the like, and not an address. */
+/* `rest` begins with "<". Returns whether it may be a tag, a comment or the like instead of an
+ * address. */
 static bool parse_may_be_tag(struct bl_text rest)
 {
     size_t at = 1;
@@ -41,7 +42,7 @@ static bool parse_may_be_tag(struct bl_text rest)
            parse_is_blank(rest.data[at]);
 }
 
-/* Nothing stands before it but blanks and what may be marks of containers. */
+/* Returns whether only blanks and possible marks of containers precede it on its line. */
 static bool parse_begins_line(struct bl_text text, size_t at)
 {
     static const char marks[] = {'>', '*', '+', '-', '.', ')'};
@@ -68,8 +69,8 @@ static void parse_hide_tags(struct bl_text text, struct bl_buffer *out)
     }
 }
 
-/* The parser makes as many cells for each row as the head has. How many that is can be seen in the
- * line of dashes below it, which has no letters. */
+/* The parser creates as many cells for each row as the head has. That number can be seen in the
+ * line of dashes below the head, which has no letters. */
 static bool parse_tables_fit(struct bl_text text)
 {
     size_t lines = 0, bars_max = 0;
@@ -142,7 +143,8 @@ bool markdown_ends_in_code(struct bl_text text)
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-/* Without punctuation, and a closing parenthesis that has no opening one in it. */
+/* Returns the size of the address without trailing punctuation, or an unmatched closing
+ * parenthesis. */
 static size_t parse_address_size(struct bl_text text)
 {
     size_t size = 0, opened = 0, closed = 0;
@@ -164,7 +166,7 @@ static size_t parse_address_size(struct bl_text text)
 struct bl_text markdown_find_address(struct bl_text text)
 {
     static const char *const starts[] = {"https://", "http://", "www."};
-    bool inside = false; /* of a word */
+    bool inside = false; /* inside a word */
 
     for (size_t at = 0; at < text.size; at++) {
         struct bl_text rest = {text.data + at, text.size - at};

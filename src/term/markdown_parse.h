@@ -1,7 +1,7 @@
-/* Markdown as a tree, by libcmark-gfm.
+/* Parses Markdown into a tree, by libcmark-gfm.
  *
  * HTML blocks are not recognized: a tag at the start of a line does not turn the Markdown below it
- * into text. So that the parser sees none, the "<" of such a tag is another byte in the tree,
+ * into text. To hide such tags from the parser, their "<" is another byte in the tree,
  * MARKDOWN_LESS, in literals, addresses and info strings alike. */
 #ifndef BELAY_CLI_MARKDOWN_PARSE_H
 #define BELAY_CLI_MARKDOWN_PARSE_H
@@ -17,13 +17,13 @@
  * are paragraphs. Free with cmark_node_free. */
 cmark_node *markdown_parse(struct bl_text text);
 
-/* Those of extensions ("table", "table_cell", "strikethrough", "tasklist") have names only. */
+/* Nodes of extensions ("table", "table_cell", "strikethrough", "tasklist") have only names. */
 bool markdown_is_node(cmark_node *node, const char *name);
 
-/* Whether a line without an indent after `text` would be code in no container. */
+/* Returns whether a line without an indent after `text` would be code outside any container. */
 bool markdown_ends_in_code(struct bl_text text);
 
-/* The next web address in a text that holds no markup, or an empty text at its end: "https://…",
+/* Returns the next web address in a text without markup, or an empty text at its end: "https://…",
  * "http://…" or "www.…" up to a blank, without the punctuation after it. */
 struct bl_text markdown_find_address(struct bl_text text);
 

@@ -1,9 +1,9 @@
-/* What the files that lay out a tree of Markdown share.
+/* Shared by the files that lay out a Markdown tree.
  *
  * Containers (quotes, lists, items) are levels; each has a mark for its first line and blanks or a
- * bar for the others. What stands in them is a leaf: laid out by text_wrap behind the marks of all
- * levels. Where blocks are set off by an empty line it is only noted at first, and written before
- * the next line, if there is one. */
+ * bar for the others. The text in them is a leaf: laid out by text_wrap after the marks of all
+ * levels. An empty line between blocks is only recorded at first, and written before the next line,
+ * if there is one. */
 #ifndef BELAY_CLI_MARKDOWN_RENDER_H
 #define BELAY_CLI_MARKDOWN_RENDER_H
 
@@ -15,20 +15,20 @@ struct markdown_level {
         LEVEL_LIST,
         LEVEL_ITEM,
     } type;
-    bool filled; /* something stands in it: what comes next is set off */
-    bool tight;  /* of a list and its items: that is not set off */
-    bool begun;  /* its first line was written */
+    bool filled; /* it has content: the next block is separated by an empty line */
+    bool tight;  /* of a list and its items: blocks are not separated */
+    bool begun;  /* its first line has been written */
     bool ordered;
     char delimiter;
     unsigned number;
     char mark[32]; /* before the first line */
-    char rest[32]; /* before the others; as wide */
+    char rest[32]; /* before the others; same width */
     size_t width;
 };
 
 struct markdown_renderer {
     struct bl_buffer *out;
-    size_t start; /* of `out`, when it began */
+    size_t start; /* size of `out` at the start */
     size_t columns;
     bool colours;
     struct markdown_level *levels;
@@ -40,16 +40,16 @@ struct markdown_renderer {
     struct bl_buffer first_indent, indent;
     unsigned strong, emphasis, strike, code_span, link, image, heading;
     struct bl_buffer link_text, link_url, image_url;
-    struct bl_buffer literal; /* of the node at hand */
+    struct bl_buffer literal; /* of the current node */
     bool table_open, cell_open;
     struct markdown_table table;
 };
 
 /* ---- markdown_level.c ------------------------------------------------------------------------ */
 
-/* Something begins within the innermost level: it is set off from what is there, or not. */
+/* Begins a block in the innermost level, separated from the previous one if need be. */
 void markdown_begin_block(struct markdown_renderer *renderer);
-/* A leaf with `more` behind the marks of the levels, unless one is open. */
+/* Opens a leaf with `more` after the marks of the levels, unless one is open. */
 void markdown_open_leaf(struct markdown_renderer *renderer, const char *more);
 void markdown_close_leaf(struct markdown_renderer *renderer);
 

@@ -1,6 +1,6 @@
 #include "term.h"
 
-/* A column is shrunk to this at most, so that words stay words. */
+/* The minimum width of a shrunk column, so that words stay readable. */
 #define SHRUNK_MIN      8u
 #define SEPARATOR_WIDTH 3u
 #define CELL_COLUMNS    ((size_t)1 << 30)
@@ -20,7 +20,7 @@ void markdown_table_done(struct markdown_table *table)
     bl_free(table->cells);
 }
 
-/* Room for one more. */
+/* Makes room for one more item. */
 static void *grown(void *items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity)
@@ -62,7 +62,7 @@ static void add_runs(const struct markdown_table *table, const struct markdown_c
     }
 }
 
-/* Its lines, at most `columns` wide. */
+/* Lays out a cell in lines of at most `columns`. */
 static void lay_out_cell(const struct markdown_table *table, const struct markdown_cell *cell,
                          size_t columns, bool colours, struct bl_buffer *out)
 {
@@ -76,7 +76,7 @@ static void lay_out_cell(const struct markdown_table *table, const struct markdo
 
 /* ---- Widths ---------------------------------------------------------------------------------- */
 
-/* What each column would take if there were room. */
+/* Computes the width that each column would take with enough room. */
 static void markdown_table_measure(const struct markdown_table *table, size_t *ret_widths)
 {
     BL_AUTO_BUFFER(lines, SIZE_MAX / 2);
@@ -94,7 +94,8 @@ static void markdown_table_measure(const struct markdown_table *table, size_t *r
     }
 }
 
-/* Shrinks the widest columns to a common width, so that all fit into `room`. False: they cannot. */
+/* Shrinks the widest columns to a common width, so that all fit into `room`. Returns false if they
+ * cannot. */
 static bool markdown_table_fit(size_t *widths, size_t count, size_t room)
 {
     size_t total = 0, least = 0, widest = 0;
@@ -106,7 +107,7 @@ static bool markdown_table_fit(size_t *widths, size_t count, size_t room)
     }
     if (least > room)
         return false;
-    /* The largest width that all columns may have. */
+    /* Find the largest width that all columns may have. */
     size_t low = SHRUNK_MIN, high = widest;
     while (total > room && low < high) {
         size_t limit = low + (high - low + 1) / 2, sum = 0;
@@ -122,7 +123,7 @@ static bool markdown_table_fit(size_t *widths, size_t count, size_t room)
         widths[i] = widths[i] < low ? widths[i] : low;
         left -= widths[i];
     }
-    /* What the division left over goes to the first that were cut. */
+    /* The remainder goes to the first columns that were shrunk. */
     for (size_t i = 0; total > room && i < count && left > 0; i++) {
         if (widths[i] == low) {
             widths[i]++;
@@ -165,7 +166,7 @@ static void end_table_line(const struct text_wrap *frame)
     bl_buffer_append_byte(frame->out, '\n');
 }
 
-/* The cells' lines side by side. */
+/* Writes the lines of the cells side by side. */
 static void join_row(const struct markdown_table *table, const struct markdown_cell *cells,
                      size_t count, const struct bl_buffer *texts, const size_t *widths,
                      const struct text_wrap *frame, bool first)
@@ -230,7 +231,7 @@ static void render_columns(const struct markdown_table *table, const size_t *wid
         bl_buffer_done(&texts[i]);
 }
 
-/* ---- Where there is no room for columns ------------------------------------------------------ */
+/* ---- Layout without room for columns --------------------------------------------------------- */
 
 static void render_pairs(const struct markdown_table *table, const struct text_wrap *frame)
 {

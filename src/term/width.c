@@ -1,8 +1,8 @@
 /* Design notes.
  *
  * Terminals agree about single characters and differ about clusters: some draw an emoji sequence as
- * one picture of two columns, others each part of it. We count as those that draw one, and who
- * draws does not rely on it where it would matter (edit_screen.c). */
+ * one picture of two columns, others each part of it. We count as the former do; the drawing code
+ * does not rely on it where it would matter (edit_screen.c). */
 #include "term.h"
 
 struct range {
@@ -12,20 +12,19 @@ struct range {
 
 #include "widths.h"
 
-/* A text of nothing but marks is cut into pieces: no cluster is without bound. */
+/* A text of only marks is split: no cluster is unbounded. */
 #define CLUSTER_CHARACTERS_MAX 32
 
 enum {
     ZERO_WIDTH_JOINER = 0x200D,
-    EMOJI_PRESENTATION = 0xFE0F, /* what follows a character that has a plain form, too */
+    EMOJI_PRESENTATION = 0xFE0F, /* follows a character that has a plain form, too */
     REGIONAL_FIRST = 0x1F1E6,
     REGIONAL_LAST = 0x1F1FF,
     SKIN_FIRST = 0x1F3FB,
     SKIN_LAST = 0x1F3FF,
 };
 
-/* Pictures that sequences are made of, by block: Unicode's own list has gaps that are not assigned.
- */
+/* Characters that emoji sequences consist of, by block: Unicode's own list has unassigned gaps. */
 static const struct range pictures[] = {
     {0x000A9, 0x000A9}, {0x000AE, 0x000AE}, {0x0203C, 0x0203C}, {0x02049, 0x02049},
     {0x02122, 0x02122}, {0x02139, 0x02139}, {0x02194, 0x021AA}, {0x0231A, 0x0231B},
@@ -82,16 +81,16 @@ static bool is_regional(uint32_t character)
     return character >= REGIONAL_FIRST && character <= REGIONAL_LAST;
 }
 
-/* What goes on in a cluster after its first character. */
+/* The state of a cluster after its first character. */
 struct growth {
     uint32_t first;
     uint32_t last;
     unsigned count;
     unsigned width;
-    bool picture; /* the last one that is not a mark is a picture */
+    bool picture; /* the last character that is not a mark is a picture */
 };
 
-/* True: the character belongs to the cluster, and is taken into account. */
+/* Returns true if the character belongs to the cluster, and updates the state. */
 static bool takes(struct growth *growth, uint32_t character)
 {
     if (width_is_control(character) || growth->count == CLUSTER_CHARACTERS_MAX)
@@ -137,7 +136,7 @@ bool text_cluster_next(struct bl_text *text, struct text_cluster *ret_cluster)
         size = 1;
     while (!alone) {
         struct bl_text rest = {text->data + size, text->size - size};
-        /* Most of what is written has no second character, and the first byte tells. */
+        /* Most characters stand alone, and the next byte shows it. */
         if (rest.size == 0 || (unsigned char)rest.data[0] < 0x80)
             break;
         size_t next = bl_utf8_decode(rest, &character);

@@ -1,7 +1,7 @@
 #include <belay/wire.h>
 
-/* What a frame that came in pieces may leave behind: one large frame must not hold its memory for
- * the rest of the connection. */
+/* Largest buffer that is kept after a frame: a large frame must not hold its memory for the rest of
+ * the connection. */
 #define KEPT_MAX ((size_t)256 * 1024)
 
 void bl_frames_init(struct bl_frames *frames, size_t frame_max)
@@ -28,7 +28,7 @@ void bl_frame_head(uint8_t out[BL_FRAME_HEAD_SIZE], uint32_t size)
     out[3] = (uint8_t)size;
 }
 
-/* BL_ELIMIT: no frame may be so long. */
+/* BL_ELIMIT: invalid length. */
 static int wire_frame_read_head(const struct bl_frames *frames, const char *bytes, size_t *ret_size)
 {
     const uint8_t *head = (const uint8_t *)bytes;
@@ -39,7 +39,8 @@ static int wire_frame_read_head(const struct bl_frames *frames, const char *byte
     return 0;
 }
 
-/* Takes bytes off the front until so many are pending; false: there were not enough. */
+/* Moves bytes from the front until `size` bytes are pending. Returns false if there were not
+ * enough. */
 static bool wire_frame_fill(struct bl_buffer *pending, struct bl_text *bytes, size_t size)
 {
     size_t wanted = size - pending->size;
@@ -51,7 +52,7 @@ static bool wire_frame_fill(struct bl_buffer *pending, struct bl_text *bytes, si
     return part.size == wanted;
 }
 
-/* Goes on with a frame of which a part is pending, or begins one that is not whole. */
+/* Continues a pending frame, or starts one that is incomplete. */
 static int feed_pending(struct bl_frames *frames, struct bl_text *bytes, bl_line_take *take,
                         void *context)
 {
@@ -89,7 +90,7 @@ int bl_frames_feed(struct bl_frames *frames, struct bl_text bytes, bl_line_take 
             code = feed_pending(frames, &bytes, take, context);
             continue;
         }
-        /* Whole where it is: nothing is copied. */
+        /* A complete frame is delivered without a copy. */
         code = take(context, (struct bl_text){bytes.data + BL_FRAME_HEAD_SIZE, size});
         bytes.data += BL_FRAME_HEAD_SIZE + size;
         bytes.size -= BL_FRAME_HEAD_SIZE + size;

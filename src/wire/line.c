@@ -1,7 +1,7 @@
 #include <belay/wire.h>
 
-/* What a line that came in pieces may leave behind: one long line must not hold its memory for the
- * rest of the stream. */
+/* Largest buffer that is kept after a line: a long line must not hold its memory for the rest of
+ * the stream. */
 #define KEPT_MAX ((size_t)256 * 1024)
 
 void bl_lines_init(struct bl_lines *lines, size_t line_max)
@@ -16,7 +16,7 @@ void bl_lines_done(struct bl_lines *lines)
     bl_buffer_done(&lines->pending);
 }
 
-/* Gives on what was pending and then `rest`, as one line. */
+/* Delivers the pending bytes and `rest` as one line. */
 static int take_pending(struct bl_lines *lines, struct bl_text rest, bl_line_take *take,
                         void *context)
 {
@@ -41,7 +41,7 @@ static int wire_take_line(struct bl_lines *lines, struct bl_text line, bl_line_t
     return take(context, line);
 }
 
-/* The first `byte` in [from, end), or `end`. */
+/* Returns the first `byte` in [from, end), or `end`. */
 static const char *line_find(const char *from, const char *end, char byte)
 {
     const char *found = from < end ? memchr(from, byte, (size_t)(end - from)) : NULL;
@@ -56,7 +56,7 @@ int bl_lines_feed(struct bl_lines *lines, struct bl_text bytes, bl_line_take *ta
     if (lines->after_cr && *next == '\n')
         next++;
     lines->after_cr = false;
-    /* Most streams have no CR at all: it is looked for once, and again only when it was passed. */
+    /* Most streams contain no CR: it is searched once, and again only after one was found. */
     const char *cr = line_find(next, end, '\r');
     while (next < end) {
         const char *stop = line_find(next, cr, '\n');

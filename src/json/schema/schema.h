@@ -1,6 +1,5 @@
-/* Inside of schemas: what compiling (schema.c, schema_reference.c), checking (schema_check.c), the
- * assertions about one value (schema_assert.c) and the wording of problems (schema_problem.c)
- * share. */
+/* The internals of schemas, shared by compiling (schema.c, reference.c), checking (check.c), the
+ * assertions about one value (assert.c) and the wording of problems (problem.c). */
 #ifndef BELAY_JSON_SCHEMA_H
 #define BELAY_JSON_SCHEMA_H
 
@@ -9,14 +8,15 @@
 #define SCHEMA_NODES_MAX   20000u
 #define SCHEMA_ANCHORS_MAX 1000u
 
-/* Work of one check: schemas visited, members and values looked at, pattern instructions. */
+/* Limit for the work of one check: schemas visited, members and values read, pattern instructions.
+ */
 #define SCHEMA_STEPS_MAX 10000000u
-/* Schemas open at the same time, one inside the other. */
+/* Limit for nested open schemas. */
 #define SCHEMA_LEVELS_MAX 8192u
-/* Bytes of paths and messages of one check, those of branches that are not shown included. */
+/* Limit for the bytes of paths and messages of one check, including branches that are not shown. */
 #define SCHEMA_WORDS_MAX 4194304u
 
-/* A JSON value can have more than one: 3 is an integer and a number. */
+/* A JSON value can have several types: 3 is an integer and a number. */
 enum schema_type {
     SCHEMA_NULL = 1,
     SCHEMA_BOOLEAN = 2,
@@ -39,15 +39,15 @@ struct schema_property {
 };
 
 struct schema_properties {
-    struct schema_property *items; /* properties: sorted by name; patternProperties: as they came */
+    struct schema_property *items; /* properties: sorted by name; patternProperties: in order */
     uint32_t count;
 };
 
 /* One schema: `true`, `false` or an object. Keywords that are absent are NULL, 0 or the widest
  * limit, so that checking them always succeeds. */
 struct schema_node {
-    /* Where it stands: below `parent` by `keyword`, then by `name` (a member) or by `index`;
-     * without a parent `keyword` is the whole pointer. */
+    /* Its place: below `parent` by `keyword`, then by `name` (a member) or by `index`; without a
+     * parent, `keyword` is the whole pointer. */
     struct schema_node *parent;
     struct bl_text keyword;
     struct bl_text name;
@@ -56,10 +56,10 @@ struct schema_node {
 
     bool refuses; /* `false` */
     bool unique;
-    uint8_t mark;  /* while looking for circles */
+    uint8_t mark;  /* for the search for cycles */
     uint8_t types; /* 0: any */
     const struct bl_json *source;
-    const struct bl_json *resource; /* the nearest schema around it with an $id, or the root */
+    const struct bl_json *resource; /* the nearest enclosing schema with an $id, or the root */
     const struct bl_json *reference_source;
 
     const struct bl_json *enumeration;
@@ -91,7 +91,7 @@ struct schema_ignored {
     struct bl_text pointer;
 };
 
-/* A schema that has a name: by $anchor within its resource, or by $id as a resource. */
+/* A named schema: by $anchor within its resource, or by $id as a resource. */
 struct schema_anchor {
     struct bl_text name;
     const struct schema_node *node;
@@ -103,10 +103,10 @@ struct bl_json_schema {
     const struct bl_json *source;   /* our copy */
     size_t source_size;             /* in nodes */
     struct schema_node **by_source; /* for each node of the copy, the schema compiled from it */
-    struct schema_node **nodes;     /* in the order of finding */
+    struct schema_node **nodes;     /* in the order of discovery */
     uint32_t node_count, node_capacity;
     struct schema_anchor
-        *anchors; /* `$anchor` and `$id`, the latter with a name that starts by $ */
+        *anchors; /* `$anchor` and `$id`, the latter with a name that starts with $ */
     uint32_t anchor_count, anchor_capacity;
     struct schema_ignored *ignored;
     uint32_t ignored_count, ignored_capacity;
@@ -116,42 +116,43 @@ struct bl_json_schema {
 
 /* ---- Compiling ------------------------------------------------------------------------------- */
 
-/* The node of a schema in our copy, made and queued when it is new. Its place is set only then. */
+/* Returns the node of a schema in our copy. Makes and queues it if it is new; only then is its
+ * place set. */
 int schema_node_find(struct bl_json_schema *schema, const struct bl_json *source,
                      const struct schema_node *place, struct schema_node **ret_node,
                      struct bl_error *error);
-/* BL_EINVAL with the keyword's pointer as the target. */
+/* Sets the error BL_EINVAL, with the keyword's pointer as its target. */
 int schema_refuse(struct bl_json_schema *schema, const struct schema_node *node,
                   const char *keyword, struct bl_error *error, const char *format, ...)
     BL_PRINTF(5, 6);
 /* Sets node->reference from its $ref. */
 int schema_reference_resolve(struct bl_json_schema *schema, struct schema_node *node,
                              struct bl_error *error);
-/* BL_EINVAL when a schema applies itself to the value that it is applied to. */
+/* BL_EINVAL if a schema applies itself to its own value. */
 int schema_circle_refuse(struct bl_json_schema *schema, struct bl_error *error);
-/* Pointer of a keyword ("" for the schema itself) of `node`. */
+/* Returns the pointer of a keyword of `node` ("" for the schema itself). */
 struct bl_text schema_pointer(struct bl_arena *arena, const struct schema_node *node,
                               struct bl_text keyword);
-/* Makes an array in the schema's arena hold one more. */
+/* Grows an array in the schema's arena by one item. */
 void *schema_grow(struct bl_arena *arena, void *items, uint32_t count, uint32_t *capacity,
                   size_t item_size);
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* A problem and what it is sorted by. */
+/* A problem and its sort key. */
 struct schema_problem {
     struct bl_json_problem shown;
     const struct bl_json *value;
 };
 
-/* Where the problems of a branch go. */
+/* Collects the problems of a branch. */
 struct schema_sink {
     struct bl_list problems;
-    const struct bl_json *value; /* what the branch is about */
+    const struct bl_json *value; /* the value of the branch */
     uint32_t count;
-    uint32_t distance; /* how far the value is from this branch */
+    uint32_t distance; /* from the value to this branch */
     bool failed;
-    bool quiet; /* only yes or no is asked for */
+    bool quiet; /* only `failed` is needed */
 };
 
 /* A schema being checked against a value. */
@@ -162,14 +163,14 @@ struct schema_frame {
     struct schema_sink *branch;   /* of the alternative that is being tried */
     struct schema_sink *closest;  /* of the best alternative that failed */
     const struct bl_json *cursor; /* element or key being visited */
-    uint32_t phase;               /* of the walk: enum phase in schema_check.c */
+    uint32_t phase;               /* enum phase in check.c */
     uint32_t index;               /* within that phase */
-    uint32_t fits;                /* alternatives of oneOf that did */
+    uint32_t fits;                /* alternatives of oneOf that fit */
     uint32_t first_fit;           /* index of the first of them */
     uint32_t closest_index;
-    uint32_t parent;           /* 1 + index of the frame of the value around, 0: none */
-    uint32_t element;          /* place in that value when it is an array */
-    const struct bl_json *key; /* and when it is an object */
+    uint32_t parent;           /* 1 + index of the frame of the enclosing value; 0: none */
+    uint32_t element;          /* position in that value if it is an array */
+    const struct bl_json *key; /* key in that value if it is an object */
     bool is_name;              /* value is the name of a member */
     bool known;                /* the member was named by properties or patternProperties */
 };
@@ -179,29 +180,30 @@ struct schema_check {
     struct bl_arena *arena;
     struct schema_frame *frames; /* on the heap */
     uint32_t frame_count, frame_capacity;
-    uint64_t steps;      /* that are left */
+    uint64_t steps;      /* left in the budget */
     size_t words;        /* bytes of problems so far */
-    struct bl_list idle; /* sinks to use again: a check may open millions */
+    struct bl_list idle; /* sinks to reuse: a check may open millions */
     struct bl_buffer message;
-    const char *exhausted; /* set: what limit was reached */
+    const char *exhausted; /* the limit that was reached, or NULL */
 };
 
-/* Takes `count` from the budget. False: it is used up, and the check ends. */
+/* Takes `count` from the budget. Returns false if it is exhausted; the check then ends. */
 bool schema_spend(struct schema_check *check, uint64_t count);
-/* True when the pattern matches, within the budget. */
+/* True if the pattern matches within the budget. */
 bool schema_search(struct schema_check *check, const struct bl_pattern *pattern,
                    struct bl_text text);
-/* Everything about the value alone; problems go to the frame's sink. */
+/* Checks all assertions about the value alone. Problems go to the frame's sink. */
 void schema_assert(struct schema_check *check, const struct schema_frame *frame);
 uint8_t schema_types_of(const struct bl_json *value);
 
-/* Begins a message; what follows is appended to check->message. NULL: nobody will read it. */
+/* Begins a message in check->message, to which the caller appends. Returns NULL if the message is
+ * not needed. */
 struct bl_buffer *schema_message(struct schema_check *check, const struct schema_frame *frame);
-/* The value is wrong by that keyword: the message is what was appended since schema_message.
- * `member` (may be NULL) is the key of a member that the problem is about. */
+/* Adds a problem with that keyword and the message appended since schema_message. `member` (may be
+ * NULL) is the key of the member that the problem is about. */
 void schema_problem(struct schema_check *check, const struct schema_frame *frame,
                     const char *keyword, const struct bl_json *member);
-/* "unknown property …; known: …", with a guess at what was meant. */
+/* Appends "unknown property …; known: …", with a suggestion. */
 void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node,
                            struct bl_text name);
 

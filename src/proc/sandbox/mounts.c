@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * A view is a list of mounts from three sources: folders that the caller names, tables of what is
- * hidden, and what is held in place inside of writable folders. Where they meet, two rules decide:
- * an inner mount is made after an outer one, and at the same path the caller's wins.
+ * A view is a list of mounts from three sources: folders that the caller names, tables of hidden
+ * paths, and paths that are held in place inside writable folders. Two rules resolve conflicts: an
+ * inner mount is made after an outer one, and at the same path the caller's mount wins.
  *
- * A folder that the caller names inside of one that is as writable already is left out. A command
- * could have put a link in its place, and bubblewrap would bind what the link leads to. What is
- * left lies in no folder that a command may write to, so no command can replace it. */
+ * A folder that the caller names inside an equally writable one is left out. A command could have
+ * replaced it with a link, and bubblewrap would bind the link's target. The remaining folders are
+ * not in any folder that a command may write to, so no command can replace them. */
 #include <stdlib.h>
 
 #include "sandbox.h"
@@ -22,7 +22,7 @@ bool sandbox_path_below(const char *path, const char *folder)
 
 void mounts_add(struct mounts *mounts, const char *path, enum mount_kind kind, bool named)
 {
-    if (strcmp(path, "/") == 0) /* in sight anyway, and never writable */
+    if (strcmp(path, "/") == 0) /* visible anyway, and never writable */
         return;
     if (mounts->count == mounts->room) {
         size_t room = mounts->room > 0 ? 2 * mounts->room : 32;
@@ -39,7 +39,7 @@ void mounts_add(struct mounts *mounts, const char *path, enum mount_kind kind, b
     };
 }
 
-/* Outer before inner; at one path the one that wins comes first. */
+/* Sorts outer paths before inner ones; at the same path, the mount that wins comes first. */
 static int mount_compare(const void *left, const void *right)
 {
     const struct mount *a = left, *b = right;
@@ -52,7 +52,7 @@ static int mount_compare(const void *left, const void *right)
     return a->named ? (int)a->kind - (int)b->kind : (int)b->kind - (int)a->kind;
 }
 
-/* The innermost mount around a path; NULL: the root, which is read-only. */
+/* Returns the innermost mount around a path, or NULL for the root, which is read-only. */
 static const struct mount *mount_around(const struct mounts *mounts, const char *path)
 {
     for (size_t i = mounts->count; i > 0; i--)

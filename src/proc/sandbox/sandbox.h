@@ -1,12 +1,13 @@
-/* What the files of the sandbox share: the mounts of a view, and who adds which. */
+/* Declarations shared by the files of the sandbox: the mounts of a view. */
 #ifndef BELAY_PROC_SANDBOX_H
 #define BELAY_PROC_SANDBOX_H
 
 #include <belay/proc.h>
 
-/* ---- sandbox_mounts.c ------------------------------------------------------------------------ */
+/* ---- mounts.c -------------------------------------------------------------------------------- */
 
-/* By strength: of two mounts at one path, neither of them named, the later kind wins. */
+/* In ascending priority: if two mounts at the same path are not named by the caller, the later kind
+ * wins. */
 enum mount_kind {
     MOUNT_WRITE, /* the folder, writable */
     MOUNT_READ,  /* the file or folder, read-only */
@@ -15,9 +16,9 @@ enum mount_kind {
 };
 
 struct mount {
-    const char *path; /* absolute, without links */
+    const char *path; /* absolute, without symbolic links */
     enum mount_kind kind;
-    bool named; /* by the caller: wins over what the tables say of that path */
+    bool named; /* by the caller: wins over the tables at the same path */
 };
 
 /* In the arena. */
@@ -30,36 +31,36 @@ struct mounts {
 
 /* Copies the path. */
 void mounts_add(struct mounts *mounts, const char *path, enum mount_kind kind, bool named);
-/* Puts them in the order in which they are made, outer ones first, and leaves out those that change
- * nothing. */
+/* Sorts the mounts into the order in which they are made, outer ones first, and removes those that
+ * have no effect. */
 void mounts_settle(struct mounts *mounts);
-/* True when it is the folder, or below it; both absolute, without links. */
+/* True if the path is the folder or below it. Both are absolute and without symbolic links. */
 bool sandbox_path_below(const char *path, const char *folder);
 
 /* ---- sandbox.c ------------------------------------------------------------------------------- */
 
-/* Of a list that ends in NULL; NULL: none. */
+/* Returns the length of a list that ends in NULL; 0 if the list is NULL. */
 size_t sandbox_list_count(const char *const *list);
 
-/* ---- sandbox_hide.c -------------------------------------------------------------------------- */
+/* ---- hide.c ---------------------------------------------------------------------------------- */
 
-/* Adds what no command gets to see, but for the secrets in `shown` (may be NULL). */
+/* Adds the mounts that hide paths from all commands, except secrets in `shown` (may be NULL). */
 void sandbox_hide(struct mounts *mounts, const char *const *shown, bool network);
-/* The folders of belay itself, whether they exist or not: each with its links followed as far as it
- * exists. In the arena; end in NULL. */
+/* Returns Belay's own folders, whether they exist or not, with symbolic links resolved as far as
+ * they exist. In the arena; ends in NULL. */
 const char *const *sandbox_own_folders(struct bl_arena *arena);
-/* The same for the user's own configuration of Git, which belay's git obeys, too. */
+/* Returns the user's Git configuration files in the same way; Belay's own git obeys these, too. */
 const char *const *sandbox_git_configs(struct bl_arena *arena);
 
-/* ---- sandbox_pins.c -------------------------------------------------------------------------- */
+/* ---- pins.c ---------------------------------------------------------------------------------- */
 
-/* Adds what is read-only or held in place inside of writable folders. BL_EACCES: a pinned folder
- * was replaced. */
+/* Adds the mounts for paths in writable folders that are read-only or held in place. BL_EACCES: a
+ * pinned folder was replaced. */
 int sandbox_pins_mount(const struct bl_sandbox_pins *pins, struct mounts *mounts,
                        struct bl_error *error);
-/* True when the folder, by its path without links, is one of the view's, and still the same. */
+/* True if the folder, by its path without symbolic links, is in the view and unchanged. */
 bool sandbox_pins_have(const struct bl_sandbox_pins *pins, const char *path);
-/* Says that a folder was replaced. Returns BL_EACCES. */
+/* Reports that a folder was replaced. Returns BL_EACCES. */
 int sandbox_replaced(const char *path, struct bl_error *error);
 
 #endif

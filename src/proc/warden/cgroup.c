@@ -14,8 +14,8 @@
 #define DEPTH_MAX     64
 #define REMOVE_US_MAX 100000
 
-/* A warden has one. What killing and proof need is opened when it is made: the command may lower
- * the warden's limit of descriptors, or mount something over the path. */
+/* The cgroup of this warden. What killing and the proof need is opened when the cgroup is created:
+ * the command may lower the warden's descriptor limit, or mount something over the path. */
 static struct {
     char path[PATH_MAX];
     int directory;
@@ -73,8 +73,8 @@ int cgroup_open(const char *path, uint64_t memory_bytes, uint64_t processes_max,
     return cgroup.directory;
 }
 
-/* Its own file misses a process whose main thread has ended (seen on Linux 6.18): the signal goes
- * to that thread. A signal for the process reaches the others. */
+/* Kills each member with a signal to the process. cgroup.kill signals the main thread, and so
+ * misses a process whose main thread has exited (seen on Linux 6.18). */
 static void cgroup_kill_members(void)
 {
     struct tree members = {0};
@@ -86,7 +86,7 @@ static void cgroup_kill_members(void)
     tree_done(&members);
 }
 
-/* Of a file that takes a 1. False: there is none, or it did not take it. */
+/* Writes 1 to a control file. Returns false if there is no such file or the write fails. */
 static bool cgroup_ask(int fd)
 {
     return fd >= 0 && write(fd, "1", 1) == 1;
@@ -104,7 +104,7 @@ int cgroup_populated(void)
 {
     char data[256];
     ssize_t size = pread(cgroup.events, data, sizeof data - 1, 0);
-    /* Only an empty one can be removed. */
+    /* The cgroup was removed, so it is empty. */
     if (size < 0 && errno == ENODEV)
         return 0;
     if (size < 0)
@@ -115,9 +115,9 @@ int cgroup_populated(void)
     return strstr(data, "populated 1") != NULL ? 1 : -EIO;
 }
 
-/* A belay inside may have made cgroups of its own, and was killed before it removed them. Others
- * make so many, or so deep ones, that removing them takes longer than anybody should wait: what is
- * left after `until_us` stays, and is empty. */
+/* Removes a cgroup and those below it, which a Belay inside may have left if it was killed. Other
+ * programs may create too many or too deep cgroups to remove them all in time: those left at
+ * `until_us` stay, and are empty. */
 static void cgroup_remove(const char *path, int depth, uint64_t until_us)
 {
     char below[PATH_MAX];
@@ -132,7 +132,7 @@ static void cgroup_remove(const char *path, int depth, uint64_t until_us)
     }
     if (directory != NULL)
         closedir(directory);
-    /* The last process may still be on its way out of it. */
+    /* The last process may not have left it yet. */
     while (rmdir(path) < 0 && errno == EBUSY && warden_now_us() < until_us)
         usleep(500);
 }

@@ -23,7 +23,7 @@ static bool namespace_write_file(const char *path, const char *value)
     return written;
 }
 
-/* The command stays who it was. */
+/* Maps the user and group to themselves, so that the command keeps its identity. */
 static bool namespace_map_user(uid_t uid, gid_t gid)
 {
     char map[64];
@@ -34,7 +34,7 @@ static bool namespace_map_user(uid_t uid, gid_t gid)
     return mapped && namespace_write_file("/proc/self/gid_map", map);
 }
 
-/* All that this process is for: to reap, and to be the one whose death is the death of all. */
+/* Reaps until no child is left. The namespace dies with this process. */
 static _Noreturn void namespace_reap(pid_t command, int status_fd)
 {
     for (;;) {
@@ -47,9 +47,10 @@ static _Noreturn void namespace_reap(pid_t command, int status_fd)
     }
 }
 
-/* A command that unmounts our /proc must not find the machine's below it. In a user namespace the
- * inherited mounts are locked and stay, but there the command cannot unmount ours: it has no
- * capability in that namespace, and in one of its own ours is locked as well. */
+/* Mounts /proc after unmounting all inherited ones, so that a command that unmounts it does not
+ * find the machine's /proc below it. In a user namespace the inherited mounts are locked and stay.
+ * But there the command cannot unmount this one: it has no capability in that namespace, and in a
+ * namespace of its own this mount is locked as well. */
 static bool namespace_mount_proc(void)
 {
     while (umount2("/proc", MNT_DETACH) == 0)
@@ -59,8 +60,8 @@ static bool namespace_mount_proc(void)
 
 _Noreturn void namespace_init(const struct start *start, int status_fd, uid_t uid, gid_t gid)
 {
-    /* When the warden dies, so does this process, and the kernel kills all others. It may have died
-     * before: then nobody reads what we write. */
+    /* When the warden dies, so does this process, and then the kernel kills all others. The warden
+     * may have died before: then the pipe has no reader. */
     int alive = -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "warden-init");

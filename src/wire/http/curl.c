@@ -11,7 +11,7 @@ struct curl_table curl_table;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char fault[256];
 
-/* A pointer to an object becomes one to a function; POSIX says that it may. */
+/* Converts an object pointer to a function pointer, which POSIX permits. */
 static void curl_find(void *library, const char *name, void **ret_function)
 {
     *ret_function = dlsym(library, name);

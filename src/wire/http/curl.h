@@ -1,10 +1,10 @@
-/* libcurl, loaded when it is first needed: it brings some thirty libraries along, which would cost
- * every start of the program, also of a command that talks to nobody, more than all the rest of it.
- * What is called as curl_… in this room goes through the table. */
+/* libcurl, loaded when it is first needed. It depends on some thirty libraries, and loading them
+ * would dominate the start time of every command, including those that use no network. Calls of
+ * curl_… functions in this room go through this table. */
 #ifndef BELAY_WIRE_CURL_H
 #define BELAY_WIRE_CURL_H
 
-/* The checks are macros of the same names. */
+/* The type checks are macros with the same names. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
@@ -36,13 +36,14 @@ struct curl_table {
 #undef CURL_FUNCTION
 };
 
-/* Written once, by the first curl_load. */
+/* Filled in once, by the first curl_load. */
 extern struct curl_table curl_table;
 
-/* Once for the process; on the loop's stack. Empty: it is there; else why not. */
+/* Loads libcurl once per process; called on the loop's stack. Returns an empty text, or why it
+ * cannot be loaded. */
 const char *curl_load(void);
 
-/* These three count their arguments by a macro of their own. */
+/* These three are macros that count their arguments. */
 #undef curl_multi_setopt
 #undef curl_easy_setopt
 #undef curl_easy_getinfo

@@ -24,7 +24,7 @@ static bool server_call_is_token(struct bl_text text)
     return text.size > 0;
 }
 
-/* Visible, spaces and tabs, or beyond ASCII. */
+/* True for visible characters, spaces, tabs and bytes beyond ASCII. */
 static bool is_value(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -40,7 +40,8 @@ static bool server_call_is_word(struct bl_text text, const char *word)
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
-/* The next line, without its LF or CRLF. A CR elsewhere is refused as no part of any value. */
+/* Takes the next line, without its LF or CRLF. A CR elsewhere is refused later, as invalid in any
+ * value. */
 static struct bl_text server_call_take_line(struct bl_text *rest)
 {
     struct bl_text line;
@@ -58,8 +59,8 @@ static bool starts_with_word(struct bl_text text, const char *word)
     return text.size >= size && strncasecmp(text.data, word, size) == 0;
 }
 
-/* "http://host/path" is what a client says that takes us for a proxy: the path counts, and the host
- * comes before the header's. */
+/* Reads the target of the request line. A client that takes this server for a proxy sends
+ * "http://host/path": then the path is used, and the host is checked as well. */
 static bool read_target(struct bl_http_call *call, struct bl_text target, struct bl_text *ret_host)
 {
     for (size_t i = 0; i < target.size; i++) {
@@ -131,7 +132,7 @@ static int server_call_read_headers(struct bl_http_call *call, struct bl_text re
     return 0;
 }
 
-/* How often a header is there; `*ret_value` is its first. */
+/* Returns the number of headers with that name; `*ret_value` is the first. */
 static unsigned find_header(const struct bl_http_call *call, const char *name,
                             struct bl_text *ret_value)
 {
@@ -164,8 +165,8 @@ static bool server_call_names_loopback(struct bl_text host)
     return bl_url_loopback(&(struct bl_url){.host = host});
 }
 
-/* A page of the web can make a name of its own mean 127.0.0.1, and a browser then takes what is
- * served here for its own: but it says that name. */
+/* True for a host name that may be served. A web page can point its own name at 127.0.0.1, so that
+ * the browser treats this server as part of that page; but then its requests name that host. */
 static bool is_ours_or_known(struct bl_text host, const struct bl_http_server_options *options)
 {
     return server_call_names_loopback(host) ||
@@ -198,7 +199,7 @@ static int read_framing(struct bl_http_call *call)
     if (codings > 0) {
         if (call->minor == 0)
             return 411;
-        /* Two ways to measure one body: whoever stands between may have used the other. */
+        /* Two lengths for one body: an intermediary may have used the other one. */
         if (lengths > 0)
             return 400;
         if (codings > 1 || !server_call_is_word(coding, "chunked"))
@@ -215,7 +216,7 @@ static int read_framing(struct bl_http_call *call)
     return 0;
 }
 
-/* A list of words: "keep-alive, Upgrade". */
+/* Searches a comma-separated list such as "keep-alive, Upgrade". */
 static bool server_call_has_word(struct bl_text list, const char *word)
 {
     struct bl_text part;
@@ -296,7 +297,7 @@ struct bl_arena *bl_http_call_arena(struct bl_http_call *call)
     return &call->arena;
 }
 
-/* ---- The answer ------------------------------------------------------------------------------ */
+/* ---- The response ---------------------------------------------------------------------------- */
 
 static const char *reason_of(int status)
 {
@@ -360,7 +361,7 @@ static void write_date(struct bl_buffer *out)
                          when.tm_min, when.tm_sec);
 }
 
-/* Those that say how the answer is framed are ours. */
+/* True for headers that frame the response, which only the server sets. */
 static bool server_call_is_ours(struct bl_text name)
 {
     return server_call_is_word(name, "content-length") ||
@@ -395,7 +396,7 @@ static bool has_body(const struct bl_http_call *call, int status)
     return !server_call_is_word(call->method, "HEAD") && status != 204 && status != 304;
 }
 
-/* What was begun and did not go out whole cannot be mended. */
+/* A response that was sent in part cannot be repaired. */
 static int send_parts(struct bl_http_call *call, struct iovec *parts, int count)
 {
     bool begun = false;
@@ -453,7 +454,7 @@ int bl_http_call_begin(struct bl_http_call *call, int status, const struct bl_ht
         return code;
     bl_buffer_init(&head, HEAD_MAX);
     call->silent = !has_body(call, status);
-    /* An older client knows no pieces: the end of the connection is the end of the answer. */
+    /* An HTTP/1.0 client does not support chunks: the end of the connection ends the response. */
     if (call->minor == 0)
         call->keeps = false;
     code = server_call_write_head(call, &head, status, headers, header_count);
@@ -475,7 +476,7 @@ int bl_http_call_write(struct bl_http_call *call, struct bl_text bytes)
 
     if (call->state != CALL_STREAMING)
         return call->state == CALL_CUT ? BL_EPIPE : BL_EINVAL;
-    /* An empty piece would be the end. */
+    /* An empty chunk would end the response. */
     if (bytes.size == 0 || call->silent)
         return bl_check();
     if (call->minor == 0)

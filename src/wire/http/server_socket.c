@@ -20,14 +20,14 @@ static void server_socket_wake(struct server_socket *socket)
     bl_semaphore_give(&socket->ready);
 }
 
-/* Events are level-triggered: what came and is not waited for is turned off, or it would come at
+/* Events are level-triggered: an event that no fiber waits for is disabled, or it would fire at
  * every turn. */
 static void server_socket_ready(uv_poll_t *poll, int status, int events)
 {
     struct server_socket *socket = poll->data;
 
     if (status < 0) {
-        /* libuv has turned it off. The next system call says why. */
+        /* libuv has disabled it. The next system call reports the error. */
         socket->watched = 0;
         hang_up(socket);
         server_socket_wake(socket);
@@ -99,7 +99,7 @@ static int server_socket_wait_for(struct server_socket *socket, int event)
     int code = bl_check();
     if (code != 0)
         return code;
-    /* One that was given just when a stop came would be left over. */
+    /* A token given at the same time as a stop would be left over. */
     bl_semaphore_init(&socket->ready, 0);
     socket->wanted = event;
     int hang_ups = socket->served != NULL ? UV_DISCONNECT : 0;
@@ -132,7 +132,7 @@ int server_socket_read(struct server_socket *socket, void *data, size_t size, si
     return code;
 }
 
-/* Takes `size` bytes off the front of the vector. */
+/* Removes `size` bytes from the front of the vector. */
 static void advance(struct msghdr *message, size_t size)
 {
     while (message->msg_iovlen > 0 && size >= message->msg_iov->iov_len) {

@@ -1,10 +1,10 @@
-/* An event is made of lines, and most events of a model have one line of data that came whole with
- * the blank line behind it. So the first data line of an event is not copied but held, as a view
- * into the piece that is being fed; it is copied when a second one follows it, or when the piece
- * ends before its event does. */
+/* An event consists of lines. Most events of a model have one data line, which arrives in one piece
+ * with the blank line after it. So the first data line of an event is held as a view into the
+ * current piece. It is copied only when a second one follows, or when the piece ends before the
+ * event. */
 #include <belay/wire.h>
 
-/* As for lines: what a large event may leave behind. */
+/* Largest buffer that is kept after an event. */
 #define KEPT_MAX ((size_t)256 * 1024)
 
 static const char byte_order_mark[3] = "\xEF\xBB\xBF";
@@ -14,7 +14,7 @@ struct feeding {
     struct bl_sse *sse;
     bl_sse_take *take;
     void *context;
-    struct bl_text piece; /* lines outside of it live only as long as they are taken */
+    struct bl_text piece; /* lines outside it are valid only while they are taken */
     struct bl_text held;  /* data NULL: none */
 };
 
@@ -49,7 +49,8 @@ static void empty(struct bl_buffer *buffer)
 
 /* ---- Valid text ------------------------------------------------------------------------------ */
 
-/* Bytes that one U+FFFD stands for: as much as could have been the beginning of a sequence. */
+/* Returns the number of bytes that one U+FFFD replaces: the longest possible start of a sequence.
+ */
 static size_t broken_size(struct bl_text text)
 {
     for (size_t size = text.size < 3 ? text.size : 3; size > 1; size--) {
@@ -79,7 +80,7 @@ static int append_valid(struct bl_buffer *out, struct bl_text text)
     return code;
 }
 
-/* Makes both texts of an event valid, in `cleaned` where one is not. */
+/* Makes both texts of an event valid UTF-8; uses `cleaned` if one is not. */
 static int sse_clean(struct bl_sse *sse, struct bl_sse_event *event)
 {
     if (bl_utf8_valid(event->data) && bl_utf8_valid(event->name))
@@ -99,8 +100,8 @@ static int sse_clean(struct bl_sse *sse, struct bl_sse_event *event)
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
-/* Name, id and data have one limit together, so that an event has one whatever it is made of. Each
- * data line counts with its LF, held or not: the pieces must not matter. */
+/* Name, id and data share one limit. Each data line counts with its LF, held or not, because the
+ * split into pieces must not matter. */
 static bool sse_fits(const struct feeding *feeding, size_t more)
 {
     const struct bl_sse *sse = feeding->sse;
@@ -194,7 +195,7 @@ static bool has_event(const struct feeding *feeding)
     return feeding->held.data != NULL || feeding->sse->data.size > 0;
 }
 
-/* The event as it stands. BL_ELIMIT: made valid, it is too large. */
+/* Returns the current event. BL_ELIMIT: it is too large after replacing invalid bytes. */
 static int read_event(struct feeding *feeding, struct bl_sse_event *ret_event)
 {
     struct bl_sse *sse = feeding->sse;
@@ -243,7 +244,7 @@ static int sse_take_line(void *context, struct bl_text line)
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
-/* Swallows a leading byte order mark. What only began like one is fed after all. */
+/* Skips a leading byte order mark. If it is incomplete, its bytes are fed as input. */
 static int skip_byte_order_mark(struct feeding *feeding, struct bl_text *bytes)
 {
     struct bl_sse *sse = feeding->sse;
@@ -276,7 +277,7 @@ int bl_sse_feed(struct bl_sse *sse, struct bl_text bytes, bl_sse_take *take, voi
     return code;
 }
 
-/* A number that stands at the very end may have been cut: 12 of 123. */
+/* True if the data is complete. A number at the very end may have been cut: 12 of 123. */
 static bool sse_complete(struct bl_text data, bool line_ended)
 {
     BL_AUTO_ARENA(arena);

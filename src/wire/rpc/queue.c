@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * What waits stands in blocks of a bounded size (but for messages that are larger themselves), so
- * that memory goes as bytes go out, and many small messages cost little more than their bytes. The
- * last message can still be added to, unless it has begun to go out. */
+ * Queued bytes are stored in blocks of limited size (except for larger messages), so that memory is
+ * freed as bytes are written, and many small messages need little more than their bytes. Text can
+ * be added to the last message until it is being written. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -15,13 +15,13 @@
 #include "rpc.h"
 
 #define PARTS_MAX 32
-/* A block that has so much takes no further message. */
+/* A block of this size takes no further message. */
 #define BLOCK_SIZE ((size_t)64 * 1024)
 
 struct block {
     struct bl_list link;
     struct bl_buffer bytes;
-    /* Of the last message in it: */
+    /* State of its last message: */
     struct bl_buffer key; /* empty: nothing can be added */
     size_t begin;
     size_t tail_size;
@@ -32,7 +32,7 @@ static struct block *block_of(struct bl_list *link)
     return BL_CONTAINER(link, struct block, link);
 }
 
-/* Where a signal would end the process, or wake somebody who does not expect it. */
+/* True if SIGPIPE would end the process. */
 static bool raises_signal(void)
 {
     struct sigaction action;
@@ -75,7 +75,8 @@ static ssize_t write_parts(const struct rpc_queue *queue, struct iovec *parts, i
                         : writev(queue->fd, parts, count);
 }
 
-/* As many bytes as go at once. 0 with how many; BL_EAGAIN: none. */
+/* Writes as many bytes as possible at once. Returns 0 with their number, or BL_EAGAIN if none can
+ * be written. */
 static int write_once(struct rpc_queue *queue, struct iovec *parts, int count, size_t *ret_size)
 {
     for (;;) {
@@ -133,9 +134,9 @@ int rpc_queue_write(struct rpc_queue *queue)
     return code;
 }
 
-/* ---- Taking ---------------------------------------------------------------------------------- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
-/* Where the next message goes. */
+/* Returns the block for the next message. */
 static struct block *rpc_queue_open_block(struct rpc_queue *queue)
 {
     if (!bl_list_empty(&queue->blocks)) {
@@ -162,7 +163,8 @@ static struct block *rpc_queue_push(struct rpc_queue *queue, struct bl_text byte
     return block;
 }
 
-/* What does not go out at once waits; `*ret_block` then, where none of it has gone. */
+/* Queues what cannot be written at once. `*ret_block` is its block if none of the message was
+ * written, otherwise NULL. */
 static int rpc_queue_take(struct rpc_queue *queue, struct bl_text message, struct block **ret_block)
 {
     size_t size = 0;
