@@ -1,4 +1,4 @@
-/* Tools that a cell's code calls. */
+/* Tool calls of a cell's code. */
 #include "parts.h"
 
 static void cell_call_refuse(struct bl_cell_call_result *result, enum bl_cell_call_refusal refusal,

@@ -1,7 +1,7 @@
-/* The model of an agent, which may be changed while a prompt is at work with it. */
+/* The model of an agent, which may change while a prompt uses it. */
 #include "parts.h"
 
-/* A model that was in use when another took its place. */
+/* A model that was replaced while in use. */
 struct agent_model {
     struct bl_list link;
     void *handle;
@@ -26,7 +26,7 @@ void agent_model_close(struct bl_agent *agent)
         agent->options.models->close(agent->options.models->context, agent->model_handle);
 }
 
-/* It goes now, or at the end of the prompt that may be at work with it. */
+/* Closes the model now, or at the end of the prompt that may use it. */
 static void retire_model(struct bl_agent *agent)
 {
     if (agent->prompt == NULL) {

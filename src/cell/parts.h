@@ -1,4 +1,4 @@
-/* What the files of this room share. */
+/* Declarations shared by the folders of this room. */
 #ifndef BELAY_CELL_PARTS_H
 #define BELAY_CELL_PARTS_H
 
@@ -7,7 +7,7 @@
 
 #include "cell/codec/codec.h"
 
-/* ---- fault.c: what tests have go wrong ------------------------------------------------------- */
+/* ---- fault.c: faults that tests inject ------------------------------------------------------- */
 
 #define CELL_FAULT_TABLE(X)                                                                        \
     X(CELL_AT_CREATE_ADMIT, "cell.create.admit")                                                   \
@@ -35,10 +35,10 @@ enum cell_fault_action {
     CELL_DROP,
 };
 
-/* What an operation that is dropped returns. */
+/* What an operation returns when a fault rule drops it. */
 #define CELL_DROPPED BL_ECLOSED
 
-/* POINT=kill|drop|fail|delay:MS[@N], commas between several; @N: the Nth time alone. */
+/* POINT=kill|drop|fail|delay:MS[@N], separated by commas; with @N only the Nth time. */
 struct cell_faults {
     struct cell_fault_rule {
         enum {
@@ -54,9 +54,9 @@ struct cell_faults {
     } rules[CELL_FAULT_COUNT];
 };
 
-/* BL_EINVAL: not of that form. Where tests are not built in, none is ever set. */
+/* BL_EINVAL: malformed. In builds without tests, no rule is ever set. */
 int cell_faults_parse(struct cell_faults *faults, const char *text, struct bl_error *error);
-/* In a fiber: may wait, or end the process. */
+/* Runs in a fiber; may wait, or end the process. */
 enum cell_fault_action cell_fault_hit(struct bl_cell_host *host, enum cell_fault_point point);
 
 /* ---- Operations, as bytes: what the wire sends, and what is decoded for C -------------------- */
@@ -66,7 +66,7 @@ int cell_observe(struct bl_cell_session *session, const struct bl_cell_observe *
                  struct bl_arena *arena, struct bl_text *ret_ok, struct bl_cell_fault *fault);
 int cell_terminate(struct bl_cell_session *session, const struct bl_cell_terminate *terminate,
                    struct bl_arena *arena, struct bl_text *ret_ok, struct bl_cell_fault *fault);
-/* Fills a fault, and returns the code that goes with it. The variadic form makes its message. */
+/* Fills the fault, formats its message, and returns the error code that goes with it. */
 int cell_refuse(struct bl_cell_fault *fault, enum bl_cell_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

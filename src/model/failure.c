@@ -6,15 +6,15 @@
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* Words that decide what a failure is, whatever the status: found in its type, its code or its
- * text, in any case. The first one that is found counts. */
+/* Words that decide the code of a failure, whatever the status: found in its type, code or text, in
+ * any case. The first match counts. */
 struct failure_words {
     const char *words;
     const char *code;
 };
 
 static const struct failure_words decisive[] = {
-    /* Nothing that waiting would help with. */
+    /* Waiting would not help. */
     {"insufficient_quota", "quota"},
     {"billing_error", "quota"},
     {"billing_not_active", "quota"},
@@ -30,7 +30,7 @@ static const struct failure_words decisive[] = {
     {"you have reached your specified", "quota"},
     {"you have reached your api usage limits", "quota"},
     {"arrearage", "quota"},
-    /* Before the texts of an overflow, some of which speak of tokens as well. */
+    /* Before the texts of an overflow, some of which mention tokens, too. */
     {"too many tokens, please wait", "rate_limited"},
     {"tokens per min", "rate_limited"},
     {"tokens per day", "rate_limited"},
@@ -49,12 +49,13 @@ static const struct failure_words decisive[] = {
     {"model_context_window_exceeded", "context_overflow"}, /* Anthropic */
     {"request_too_large", "context_overflow"},             /* Anthropic */
     {"prompt is too long", "context_overflow"},            /* Anthropic, Fireworks */
-    {"exceed context limit", "context_overflow"},       /* Anthropic: with what is to be written */
+    {"exceed context limit", "context_overflow"},       /* Anthropic: including the output limit */
     {"maximum context length", "context_overflow"},     /* OpenAI, vLLM, OpenRouter, Mistral */
     {"exceeds the context window", "context_overflow"}, /* OpenAI, responses */
     {"exceeds model context window", "context_overflow"},
     {"exceeds the available context size", "context_overflow"},     /* llama.cpp */
-    {"context size has been exceeded", "context_overflow"},         /* llama.cpp, in mid-answer */
+    {"context size has been exceeded", "context_overflow"},         /* llama.cpp, within an
+                                                                       answer */
     {"context the overflows", "context_overflow"},                  /* LM Studio */
     {"greater than the context length", "context_overflow"},        /* LM Studio */
     {"maximum model length", "context_overflow"},                   /* vLLM */
@@ -89,7 +90,7 @@ static const struct failure_words decisive[] = {
     {"api key not valid", "auth"},
     {"model_not_found", "not_found"},
     {"is not a valid model id", "not_found"},
-    /* A conversation that the model's template does not take: it never will. */
+    /* The model's template does not accept this conversation, and never will. */
     {"jinja", "bad_request"},
     {"chat template", "bad_request"},
     {"chat_template", "bad_request"},
@@ -97,7 +98,7 @@ static const struct failure_words decisive[] = {
     {"executing \"\" at <", "bad_request"},
 };
 
-/* Types that say no more than a status would: they count where there is none. */
+/* Types that say no more than a status: they count if there is no status. */
 static const struct failure_words general[] = {
     {"invalid_request", "bad_request"},
     {"invalid_prompt", "bad_request"},
@@ -130,7 +131,7 @@ static char failure_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-/* Offset of `words` (in small letters) in any case, or -1. */
+/* Returns the offset of `words` (lower case) in any case, or -1. */
 static ptrdiff_t find_words(struct bl_text text, const char *words)
 {
     size_t size = strlen(words);
@@ -160,7 +161,7 @@ static const char *decisive_code(struct bl_text text)
     return failure_look_up(decisive, BL_COUNT(decisive), text);
 }
 
-/* ---- What it says ---------------------------------------------------------------------------- */
+/* ---- Reading an error ------------------------------------------------------------------------ */
 
 void model_failure_message(struct bl_model_failure *failure, struct bl_text text)
 {
@@ -186,12 +187,12 @@ void model_failure_message(struct bl_model_failure *failure, struct bl_text text
     failure->message[size] = '\0';
 }
 
-/* The parts of an error object that say something. */
+/* The informative parts of an error object. */
 struct error_parts {
     struct bl_text message;
-    struct bl_text names[6]; /* its type, code, status …, as texts */
+    struct bl_text names[6]; /* its type, code, status, …, as texts */
     size_t name_count;
-    int64_t number; /* its code, where that is one; else 0 */
+    int64_t number; /* its code, if numeric; else 0 */
 };
 
 static struct bl_text first_text(const struct bl_json *object, const char *const *keys)
@@ -220,7 +221,7 @@ static void failure_read_names(struct error_parts *parts, const struct bl_json *
     failure_add_name(parts, bl_json_get(object, BL_TEXT("type")));
     failure_add_name(parts, bl_json_get(object, BL_TEXT("status")));
     failure_add_name(parts, bl_json_pointer(object, BL_TEXT("/details/error_code")));
-    /* A router's, which wraps what the server behind it said. */
+    /* Of a router, which wraps the error of the server behind it. */
     failure_add_name(parts, bl_json_pointer(object, BL_TEXT("/metadata/raw")));
     failure_add_name(parts, bl_json_get(object, BL_TEXT("__type")));
 }
@@ -232,7 +233,7 @@ static void failure_read_parts(const struct bl_json *body, struct error_parts *p
     const struct bl_json *object = body;
 
     *parts = (struct error_parts){0};
-    /* [{"error":{…}}], {"error":{…}}, {"detail":[{"msg":…}]}: two levels are enough for all. */
+    /* [{"error":{…}}], {"error":{…}}, {"detail":[{"msg":…}]}: enough levels for all of them. */
     for (int level = 0; level < 4; level++) {
         const struct bl_json *inner = NULL;
         if (bl_json_is(object, BL_JSON_ARRAY))
@@ -276,7 +277,7 @@ void model_failure_read(const struct bl_json *body, struct bl_model_failure *fai
         model_failure_message(failure, message);
 }
 
-/* What its general type or its number says, where no status does. */
+/* Returns the code for a general type or a number, if there is no status. */
 static const char *general_code(const struct bl_json *body)
 {
     struct error_parts parts;
@@ -301,7 +302,7 @@ int model_fail_body(struct model_assembly *assembly, const struct bl_json *body)
 
 /* ---- When to try again ----------------------------------------------------------------------- */
 
-/* Digits at the front of `*rest`, at most `most` of them; how many there were. */
+/* Takes at most `most` digits off the front of `*rest`, and returns their number. */
 static size_t failure_take_digits(struct bl_text *rest, size_t most, int64_t *ret_value)
 {
     size_t count = 0;
@@ -324,7 +325,8 @@ static bool failure_take_byte(struct bl_text *rest, const char *set)
     return true;
 }
 
-/* A decimal number of `unit_ms` each, in milliseconds, rounded up; negative: it is none. */
+/* Returns a decimal number of `unit_ms` each, in milliseconds, rounded up; negative if it is not a
+ * number. */
 static int64_t failure_read_decimal(struct bl_text text, int64_t unit_ms)
 {
     int64_t whole, fraction = 0, scale = 1;
@@ -345,10 +347,10 @@ static int64_t failure_read_decimal(struct bl_text text, int64_t unit_ms)
     return whole * unit_ms + (fraction * unit_ms + scale - 1) / scale;
 }
 
-/* Days since 1970 of a date of the Gregorian calendar. */
+/* Returns the days since 1970 of a date of the Gregorian calendar. */
 static int64_t failure_days_of(int64_t year, int64_t month, int64_t day)
 {
-    /* Years that begin in March have their odd day last. */
+    /* Years that begin in March have their leap day last. */
     int64_t from_march = (month + 9) % 12;
     year -= month <= 2;
     return 365 * year + year / 4 - year / 100 + year / 400 + (153 * from_march + 2) / 5 + day - 1 -
@@ -384,8 +386,8 @@ static bool take_time(struct bl_text *rest, int64_t *ret_seconds)
     return true;
 }
 
-/* The three forms that HTTP knows: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37
- * GMT", "Sun Nov  6 08:49:37 1994". False: it is none of them. */
+/* Parses the three date formats of HTTP: "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94
+ * 08:49:37 GMT", "Sun Nov 6 08:49:37 1994". Returns false if it is none of them. */
 static bool read_date(struct bl_text text, int64_t *ret_seconds)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -438,7 +440,7 @@ int64_t model_retry_after_ms(struct bl_text value, int64_t now_wall_ns)
 
 /* ---- A failed answer ------------------------------------------------------------------------- */
 
-/* A page of a proxy or of a wrong address: its title is all that is worth showing. */
+/* An HTML page of a proxy or of a wrong address: only its title is worth showing. */
 static void read_page(struct bl_text body, struct bl_model_failure *failure)
 {
     ptrdiff_t open = find_words(body, "<title"), close = find_words(body, "</title");
@@ -478,7 +480,7 @@ static void failure_read_body(const struct model_api *api, struct bl_text body,
         if (failure->code == NULL && (failure->status == 0 || failure->status / 100 == 2))
             failure->code = general_code(value);
     } else {
-        /* Plain text, or JSON that was cut at our limit. */
+        /* Plain text, or JSON cut at our limit. */
         failure->code = decisive_code(body);
         model_failure_message(failure, body);
     }
@@ -500,9 +502,9 @@ void model_failure_classify(const struct model_api *api, int status, struct bl_t
         failure->should_retry = 0;
     failure_read_body(api, body, failure);
     const char *by_status = bl_model_status_code(status);
-    /* Who limits the rate speaks of tokens and of slowing down too: only a lack of credit, and an
-     * overload by that name, say more than the status does. Of an answer that was well, the status
-     * says nothing. */
+    /* Servers that limit the rate mention tokens and slowing down, too: for a 429, only a lack of
+     * credit, and an overload named so, say more than the status. For status 2xx, the status says
+     * nothing. */
     if (failure->code == NULL ||
         (status == 429 && strcmp(failure->code, "quota") != 0 &&
          find_words(body, "overload") < 0) ||

@@ -14,7 +14,7 @@ double bl_ledger_left(const struct bl_ledger *ledger)
 
 bool bl_ledger_reserve(struct bl_ledger *ledger, double usd)
 {
-    /* Nothing is always to be had, unless the money is gone and more. */
+    /* Reserving 0 always succeeds, except after an overrun. */
     if (ledger->overrun || usd > bl_ledger_left(ledger))
         return false;
     ledger->reserved_usd += usd;
@@ -25,8 +25,8 @@ bool bl_ledger_settle(struct bl_ledger *ledger, double reserved_usd, double usd)
 {
     ledger->reserved_usd -= reserved_usd;
     ledger->booked_usd += usd;
-    /* Sums of decimal fractions are not exact: what differs by less than a millionth of a cent is
-     * the same. */
+    /* Sums of decimal fractions are not exact: a difference of less than a millionth of a cent is
+     * ignored. */
     if (usd <= reserved_usd + 1e-8)
         return true;
     ledger->overrun = true;

@@ -1,4 +1,4 @@
-/* A model behind a provider, and one call of it. */
+/* A model of a provider, and one call of it. */
 #ifndef BELAY_MODEL_REMOTE_H
 #define BELAY_MODEL_REMOTE_H
 
@@ -14,8 +14,8 @@ struct bl_remote {
     struct bl_random random;
     struct bl_arena arena;
     const char *url;
-    const char *path;      /* of it */
-    const char *count_url; /* of the provider's own count of tokens; NULL: it has none */
+    const char *path;      /* of the URL */
+    const char *count_url; /* of the provider's token counter; NULL if it has none */
     const char *count_path;
     struct bl_http_header headers[REMOTE_HEADERS_MAX];
     size_t header_count;
@@ -24,8 +24,7 @@ struct bl_remote {
     uint64_t stall_ns;
 };
 
-/* One call: as many attempts and continuations as it takes. Lives on the heap: fibers have small
- * stacks. */
+/* One call: as many attempts and continuations as needed. On the heap: fibers have small stacks. */
 struct remote_call {
     struct bl_remote *remote;
     const struct bl_request *request;
@@ -33,9 +32,9 @@ struct remote_call {
     struct bl_arena arena;
     struct model_assembly assembly;
     struct model_decoder decoder;
-    struct bl_text resumed; /* of an answer that paused; empty: none */
+    struct bl_text resumed; /* of an answer that paused; empty if none */
     uint32_t pauses;
-    bool learned; /* from a refusal: once a call */
+    bool learned; /* from a refusal: once per call */
     uint64_t max_output_tokens;
     double reserved_usd;
     struct bl_buffer body;
@@ -44,12 +43,12 @@ struct remote_call {
     struct bl_error *error;
 };
 
-/* One request and its answer, to its end. 0: finished (or it pauses: assembly.pause); BL_EIO:
- * assembly.failure says why; BL_ECANCELED, BL_ETIMEDOUT, what the sink said; other codes with the
- * error filled. */
+/* Sends one request and reads its answer to the end. Returns 0 if it finished (or paused:
+ * assembly.pause); BL_EIO with assembly.failure; BL_ECANCELED, BL_ETIMEDOUT, or the sink's code;
+ * other codes with the error filled. */
 int remote_attempt(struct remote_call *call);
-/* Sends the body to `path` and gives the whole JSON answer, in the call's arena; for small
- * questions beside the call. BL_EIO: it did not work out. */
+/* Sends the body to `path` and returns the whole JSON answer, in the call's arena; for small
+ * questions besides the call. BL_EIO: no usable answer. */
 int remote_question(struct remote_call *call, const char *url, const char *path,
                     const struct bl_json **ret_answer);
 /* Writes the body of the request into call->body. */

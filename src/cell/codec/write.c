@@ -1,4 +1,4 @@
-/* Frames, written; and the digest of a create. */
+/* Writes frames, and digests a create. */
 #include <stdlib.h>
 
 #include "codec.h"
@@ -11,7 +11,7 @@ void cell_frame_write(struct bl_json_writer *writer, const struct cell_frame *fr
 /* ---- Capabilities and versions --------------------------------------------------------------- */
 
 static const uint64_t versions[] = {CELL_VERSION};
-/* Each at the number of its bit. */
+/* Indexed by the number of the bit. */
 static const struct bl_text capabilities[CELL_CAPABILITIES] = {BL_TEXT("tools"), BL_TEXT("notify")};
 
 static size_t capability_list(unsigned bits, struct bl_text out[CELL_CAPABILITIES])
@@ -136,7 +136,7 @@ static void digest_number(struct bl_sha256 *hash, uint64_t number)
     bl_sha256_add(hash, (struct bl_text){bytes, sizeof bytes});
 }
 
-/* With its length before it, so that no two lists of texts look alike. */
+/* Adds the length first, so that no two lists of texts have the same digest input. */
 static void digest_text(struct bl_sha256 *hash, struct bl_text text)
 {
     digest_number(hash, text.size);

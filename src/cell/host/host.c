@@ -3,11 +3,11 @@
 
 #include "host.h"
 
-/* How often old records are looked for. */
+/* Interval between searches for expired records. */
 #define SWEEP_NS    (30 * BL_NS_PER_S)
 #define STOP_NS_MAX (60 * BL_NS_PER_S)
 
-/* Three quarters of the machine's. */
+/* Returns three quarters of the machine's memory. */
 static uint64_t memory_default(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES);
@@ -62,7 +62,7 @@ int bl_cell_host_start(struct bl_nursery *nursery, const struct bl_cell_host_opt
         return code;
     }
     bl_scope_init(&host->scope, &nursery->scope);
-    /* Without it old records stay until others come. */
+    /* If it cannot start, expired records stay until new ones arrive. */
     bl_nursery_spawn(nursery, NULL, "cell records", sweep_main, host, &host->sweeper);
     *ret_host = host;
     return 0;
@@ -79,7 +79,7 @@ void bl_cell_host_stop(struct bl_cell_host *host, enum bl_stop_reason reason, co
     while (!bl_list_empty(&host->sessions)) {
         struct bl_cell_session *session =
             BL_CONTAINER(host->sessions.next, struct bl_cell_session, link);
-        if (session->closing) /* by another, who frees it */
+        if (session->closing) /* by another fiber, which frees it */
             bl_sleep(BL_NS_PER_MS);
         else
             bl_cell_session_close(session, false, reason, origin, NULL);

@@ -1,15 +1,14 @@
-/* The terminal record of a cell, in the store before anybody is told of the end.
+/* The terminal record of a cell: it is in the store before the end is reported to anyone.
  *
  * Design notes.
  *
- * A store that refuses the record of a stop cannot make the cell run again: its worker is gone.
- * Such a cell stays `terminating`, with its outcome in memory (`unstored`). Callers are refused
- * with store_failed, no event says that it has ended, and whatever asks for it again has the record
- * written again. A host that ends before that leaves a cell without an end, which the next host
- * closes. */
+ * If the store refuses the record of a stop, the cell cannot run again: its worker has ended. Such
+ * a cell stays `terminating`, with its outcome in memory (`unstored`). Callers are refused with
+ * store_failed, no event reports the end, and the next request for the cell writes the record
+ * again. If the host ends before that, the next host finds a cell without an end, and closes it. */
 #include "host.h"
 
-/* Nothing in it is the cell's, which may be gone before it is written. */
+/* Has no pointers into the cell, which may be freed before the write is done. */
 struct record_write {
     struct bl_store_session *held;
     char id[BL_CELL_ID_SIZE];
@@ -36,7 +35,7 @@ static int record_once(struct cell *cell, struct cell_outcome *terminal,
     bl_text_into(write.id, sizeof write.id, cell->id);
     bl_text_into(write.receipt_id, sizeof write.receipt_id, cell->receipt.id);
     write.record.id = bl_text_from(write.id);
-    /* It may be acknowledged meanwhile. */
+    /* The yield may be acknowledged meanwhile. */
     struct cell_outcome *yielded = cell->yielded != NULL ? cell_outcome_ref(cell->yielded) : NULL;
     if (yielded != NULL) {
         write.record.yielded_generation = yielded->generation;
@@ -51,7 +50,8 @@ static int record_once(struct cell *cell, struct cell_outcome *terminal,
     return code;
 }
 
-/* The store may not know whether the record is there: the same, written again, finds out. */
+/* BL_EUNKNOWN means that the store cannot tell whether the record was written. Writing it again
+ * settles that. */
 int cell_record_end(struct cell *cell, struct cell_outcome *terminal, const struct bl_list *values,
                     struct bl_text receipt, struct bl_error *error)
 {
@@ -96,7 +96,7 @@ void cell_keep_unstored(struct cell *cell, struct bl_text receipt, const struct 
     cell_refuse_end(cell, error->message);
 }
 
-/* The cell may be gone after it. */
+/* The cell may have been freed when this returns. */
 int cell_store_again(struct cell *cell, struct bl_error *error)
 {
     struct bl_cell_session *session = cell->session;

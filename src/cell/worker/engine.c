@@ -1,4 +1,4 @@
-/* The engine: how it is brought up, and the words for talking to it. */
+/* Starts the engine, and wraps its API. */
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -16,9 +16,9 @@
 #define PRELUDE_URL       "belay:prelude"
 #define CELL_URL          "cell.mjs"
 #define THREAD_STACK_SIZE ((size_t)256 * 1024)
-/* More than the engine uses of it (maxPerThreadStackUsage, and its reserve). */
+/* More than the engine uses (maxPerThreadStackUsage and its reserve). */
 #define MAIN_STACK_SIZE ((size_t)3 * 1024 * 1024)
-/* The engine's own words. */
+/* Messages of the engine. */
 #define OUT_OF_MEMORY  "Out of memory"
 #define IMPORT_FAILED  "Could not import the module '"
 #define IMPORT_REFUSED "Unsupported import in exec: "
@@ -26,7 +26,7 @@
 JSGlobalContextRef engine;
 struct prelude prelude;
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 JSStringRef engine_string(const char *utf8)
 {
@@ -79,7 +79,8 @@ JSObjectRef engine_parse_object(const char *json)
     if (value == NULL || !JSValueIsObject(engine, value))
         return NULL;
     JSObjectRef object = JSValueToObject(engine, value, NULL);
-    /* What cell code has put into Object.prototype is none of the host's words. */
+    /* Without a prototype, properties that cell code adds to Object.prototype are not found in
+     * it. */
     JSObjectSetPrototype(engine, object, JSValueMakeNull(engine));
     return object;
 }
@@ -148,7 +149,7 @@ JSStringRef engine_to_text(JSValueRef value, JSValueRef *exception)
     return json != NULL ? json : engine_string("undefined");
 }
 
-/* ---- What was thrown ------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 void fault_done(struct fault *fault)
 {
@@ -162,7 +163,7 @@ static bool equals(const struct bytes *bytes, const char *text)
     return bytes->size == strlen(text) && memcmp(bytes->data, text, bytes->size) == 0;
 }
 
-/* A property as text; nothing where it is none, or asking for it throws. */
+/* Adds a property as text. Adds nothing if it is undefined or reading it throws. */
 static void worker_engine_read_text(JSObjectRef object, const char *name, size_t size_max,
                                     struct bytes *out)
 {
@@ -177,7 +178,7 @@ static void worker_engine_read_text(JSObjectRef object, const char *name, size_t
     JSStringRelease(text);
 }
 
-/* A line of the engine's stack, "f@cell.mjs:3:7". */
+/* One line of the engine's stack, such as "f@cell.mjs:3:7". */
 struct frame {
     const char *name;
     size_t name_size;
@@ -192,12 +193,12 @@ static size_t worker_engine_read_number(const char **text, const char *end)
     return number;
 }
 
-/* False: it is a native, one of ours, or code without a place. */
+/* Returns false for a native function, the prelude, or code without a position. */
 static bool worker_engine_read_frame(const char *line, size_t size, struct frame *ret_frame)
 {
     static const char url[] = CELL_URL ":";
     const char *end = line + size, *at = end;
-    /* A name may hold an @; the place is what stands behind the last one. */
+    /* A name may contain an @; the position follows the last one. */
     while (at > line && at[-1] != '@')
         at--;
     if (at == line || (size_t)(end - at) < sizeof url || memcmp(at, url, sizeof url - 1) != 0)
@@ -222,8 +223,9 @@ static void add_frame(struct bytes *out, const struct frame *frame)
     bytes_add_string(out, frame->name_size > 0 ? ")" : "");
 }
 
-/* As "at f (cell.mjs:3:7)" for each frame of the source. The outermost are ours: behind its last
- * line the call of the async function around it, and that function where the engine shows it. */
+/* Writes each frame of the source as "at f (cell.mjs:3:7)". The outermost frames belong to the
+ * wrapper and are left out: the call of the async function around the source, positioned after the
+ * source's last line, and that function's own frame if the engine shows it. */
 static void convert_stack(const struct bytes *raw, const struct place *place, struct bytes *out)
 {
     size_t before_last = 0;
@@ -246,7 +248,8 @@ static void convert_stack(const struct bytes *raw, const struct place *place, st
     bytes_cut(out, WORKER_ERROR_TEXT_MAX);
 }
 
-/* Code that was made by cell code imports by the engine's own words. */
+/* In code that cell code makes at run time, import() fails with the engine's message; this replaces
+ * it with ours. */
 static void translate_import(struct bytes *message)
 {
     struct bytes ours = {0};
@@ -289,13 +292,13 @@ void engine_describe(JSValueRef thrown, const struct place *place, struct fault 
     bytes_done(&raw);
 }
 
-/* ---- Coming up ------------------------------------------------------------------------------- */
+/* ---- Start ----------------------------------------------------------------------------------- */
 
-/* As the C library's malloc gives memory, the address space grows with it, and no thread of the
- * engine's own allocator is needed; neither are threads that collect or compile: a worker is one of
- * many, on few processors. A small heap is collected early, so that garbage does not reach the
- * limit. Shared memory and WebAssembly are not for cells. A call in tail position is a call, as in
- * other engines: it is seen in stacks, and endless recursion is an exception. */
+/* With the C library's malloc, the address space grows with the memory in use, and the engine's
+ * allocator needs no thread. There are no threads for collection or compilation either: a worker is
+ * one of many, on few processors. A small heap is collected early, so that garbage does not reach
+ * the limit. Cells have no shared memory and no WebAssembly. Tail calls are ordinary calls, as in
+ * other engines: they appear in stacks, and endless recursion throws an exception. */
 static void set_options(void)
 {
     static const char *const options[][2] = {
@@ -313,7 +316,7 @@ static void set_options(void)
         {"JSC_forceRAMSize", "12582912"},
         {"JSC_maxPerThreadStackUsage", "2097152"},
     };
-    /* None but these. */
+    /* No options but these: removes all others from the environment. */
     for (char **variable = environ; *variable != NULL;) {
         char name[128];
         size_t size = strcspn(*variable, "=");
@@ -323,14 +326,14 @@ static void set_options(void)
         }
         memcpy(name, *variable, size);
         name[size] = '\0';
-        unsetenv(name); /* the next one stands in its place */
+        unsetenv(name); /* the next variable moves to this place */
     }
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         setenv(options[i][0], options[i][1], 1);
 }
 
-/* Where the machine's time zone is said by a file it would be looked for at first use, when there
- * are no files any more: it is said by the environment instead. */
+/* If a file defines the machine's time zone, the engine would read it at first use, when files can
+ * no longer be opened. The environment names the zone instead. */
 static void name_time_zone(void)
 {
     char target[PATH_MAX];
@@ -343,7 +346,7 @@ static void name_time_zone(void)
         setenv("TZ", zone + strlen("/zoneinfo/"), 1);
 }
 
-/* The same where that file is no link: the engine knows how to tell. */
+/* The same for a file that is not a link: the engine can tell its zone. */
 static void ask_time_zone(void)
 {
     struct bytes zone = {0};
@@ -362,24 +365,24 @@ static void ask_time_zone(void)
     JSStringRelease(name);
 }
 
-/* Newer engines follow changes of the time zone: with threads that watch a file, and a connection
- * to the system's message bus that may open at any moment, also in the middle of the lockdown. A
- * cell keeps the zone it was started with, so this takes the place of the engine's function. */
+/* Newer engines follow changes of the time zone, with threads that watch a file and a connection to
+ * the system's message bus that may open at any moment, even during the lockdown. A cell keeps the
+ * time zone of its start, so this function replaces the engine's. */
 void engine_ignore_time_zone_changes(void) __asm__(
     "_ZN3WTF36listenForTimeZoneChangeNotificationsEv");
 
 void engine_ignore_time_zone_changes(void) {}
 
-/* What the stack may need is counted before the limit is: deep recursion is an exception, and no
- * lack of memory. One byte far down makes the kernel extend it; a large variable would make the
- * compiler touch every page. */
+/* Grows the stack to its full size before the memory limit applies, so that deep recursion is an
+ * exception and not a lack of memory. One byte far down makes the kernel extend it; a large
+ * variable would make the compiler touch every page. */
 static void grow_stack(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     *(volatile char *)(here - MAIN_STACK_SIZE) = 0;
 }
 
-/* prelude.js asks this: null, or the SyntaxError. */
+/* Called by prelude.js: returns null, or the SyntaxError. */
 static NATIVE(check_syntax)
 {
     (void)function;
@@ -440,7 +443,7 @@ bool engine_start(void)
     set_options();
     name_time_zone();
     mallopt(M_ARENA_MAX, 1);
-    /* Of a thread that the engine may start when there is little left. */
+    /* Stack size of threads that the engine may start when little memory is left. */
     if (pthread_attr_init(&attributes) != 0 ||
         pthread_attr_setstacksize(&attributes, THREAD_STACK_SIZE) != 0 ||
         pthread_setattr_default_np(&attributes) != 0)

@@ -1,4 +1,4 @@
-/* Bytes and frames: 4 bytes of length, big-endian, then JSON. */
+/* Bytes, and the frames exchanged with the host: 4 bytes of length, big-endian, then JSON. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void add_utf8(struct bytes *bytes, uint32_t point)
     bytes->size += size;
 }
 
-/* The next character; a surrogate without the other half is U+FFFD. */
+/* Returns the next character; an unpaired surrogate becomes U+FFFD. */
 static uint32_t next_point(const JSChar *text, size_t size, size_t *position)
 {
     uint32_t unit = text[(*position)++];
@@ -88,7 +88,7 @@ void bytes_add_text(struct bytes *bytes, JSStringRef text, size_t size_max)
 
 static void add_escaped(struct bytes *bytes, uint32_t point)
 {
-    static const char short_forms[] = "btn\vfr"; /* of 8 to 13; 11 has none */
+    static const char short_forms[] = "btn\vfr"; /* for 8 to 13; 11 has none */
     char escape[8];
     int size = 2;
     if (point >= 0x20 && point != '"' && point != '\\') {
@@ -127,7 +127,7 @@ void bytes_add_quoted_utf8(struct bytes *bytes, const char *data, size_t size)
     bytes_add(bytes, "\"", 1);
 }
 
-/* The engine writes a lone surrogate as an escape, which is no JSON to most readers. */
+/* The engine writes a lone surrogate as an escape, which most readers do not accept as JSON. */
 bool bytes_add_json(struct bytes *bytes, JSStringRef json)
 {
     const JSChar *units = JSStringGetCharactersPtr(json);
@@ -167,9 +167,10 @@ void bytes_cut(struct bytes *bytes, size_t size_max)
     bytes->size = size_max;
 }
 
-/* ---- Out ------------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
-/* A host that has gone wants no cell any more. */
+/* Waits for the host's socket. If that fails, the host has exited and needs no cell: the worker
+ * exits. */
 static void await_host(short events)
 {
     struct pollfd host = {.fd = HOST, .events = events};
@@ -225,11 +226,11 @@ void host_send_string(const char *frame)
     host_write(frame, strlen(frame));
 }
 
-/* ---- In -------------------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
-static struct bytes incoming; /* `taken` bytes of it are a frame that was given out */
+static struct bytes incoming; /* its first `taken` bytes are the frame returned last */
 static size_t taken;
-static char after_frame; /* the byte in whose place its NUL stands */
+static char after_frame; /* the byte that the frame's NUL has replaced */
 
 static int64_t now_ms(void)
 {
@@ -250,7 +251,7 @@ static void drop_taken(void)
         bytes_done(&incoming);
 }
 
-/* NULL: it is not whole yet. */
+/* Returns NULL if the frame is not complete yet. */
 static const char *worker_host_take_frame(void)
 {
     size_t size = 0;
@@ -269,7 +270,7 @@ static const char *worker_host_take_frame(void)
     return incoming.data + HEAD_SIZE;
 }
 
-/* Waits for bytes. False: none came in time. */
+/* Waits for bytes and reads them. Returns false if none arrive in time. */
 static bool worker_host_read_some(int64_t until_ms)
 {
     struct pollfd host = {.fd = HOST, .events = POLLIN};

@@ -1,11 +1,11 @@
-/* One cell: comes up, gives up what it may do, waits for the source, runs it, ends. protocol.h says
- * what it hears and says meanwhile. */
+/* Runs one cell: starts the engine, gives up privileges, waits for the source, runs it, and exits.
+ * protocol.h describes the frames that it receives and sends. */
 #include <signal.h>
 #include <unistd.h>
 
 #include "parts.h"
 
-/* What was last said of it. */
+/* The values last reported to the host. */
 static unsigned idle_timers;
 static bool idle_stalled;
 
@@ -36,7 +36,7 @@ static JSObjectRef get_object(JSObjectRef frame, const char *name)
                                                            : NULL;
 }
 
-/* Runs it until there is nothing to do but wait. */
+/* Starts the cell and runs it until it must wait. */
 static void worker_main_start(JSObjectRef frame)
 {
     double memory, output;
@@ -105,7 +105,7 @@ int main(void)
     sigset_t none;
     sigemptyset(&none);
     sigaction(SIGPIPE, &ignore, NULL);
-    /* Whatever our parents had: a stop ends it at once. */
+    /* Override inherited settings: SIGTERM must end the worker at once. */
     sigaction(SIGTERM, &usual, NULL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!engine_start())

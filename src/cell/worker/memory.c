@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * Address space is what the kernel limits exactly, and at the moment of asking: the engine then
- * says "Out of memory", which cell code can catch, or crashes, which is taken for the limit when
- * the last thing that failed was an allocation, or little was left.
+ * The kernel limits the address space exactly, at the moment of an allocation. The engine then
+ * throws "Out of memory", which cell code can catch, or crashes. A crash counts as reaching the
+ * limit if the last failure was an allocation, or if little was left.
  *
- * Some of the engine's memory was reserved when it came up (its code, the shapes of objects): that
- * grows unseen by this limit. So what is resident is looked at too, every few milliseconds of
- * computing, with a margin. */
+ * Some of the engine's memory is reserved at its start (code, shapes of objects) and grows unseen
+ * by this limit. So the resident memory is checked, too, every few milliseconds of computing, with
+ * a margin. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 static int statm_fd = -1;
 static uint64_t page_size;
 static uint64_t address_max, anonymous_max; /* 0: no limit yet */
-static uint64_t address_limit;              /* of the growth alone */
+static uint64_t address_limit;              /* the growth that is allowed */
 static char crash_stack[CRASH_STACK] __attribute__((aligned(16)));
 
 void memory_exhausted(void)
@@ -32,7 +32,7 @@ void memory_exhausted(void)
     _exit(WORKER_EXIT_MEMORY);
 }
 
-/* In pages. Safe in a signal handler. */
+/* Reads the sizes, in pages. Safe in a signal handler. */
 static bool memory_look(uint64_t ret_fields[FIELDS])
 {
     char text[128];
@@ -71,7 +71,7 @@ static void crashed(int number)
 {
     if (memory_short())
         memory_exhausted();
-    /* The handler is gone by now: this one is final. */
+    /* The handler was reset (SA_RESETHAND): this signal ends the process. */
     raise(number);
 }
 

@@ -1,12 +1,11 @@
 /* Design notes.
  *
- * The cell's source runs as the body of an async function that calls one of two natives when it is
- * over (prelude.js says how). From then on the cell has settled: what it says or calls is not
- * heard.
+ * The cell's source runs as the body of an async function that calls one of two native functions at
+ * its end (see prelude.js). From then on the cell has settled: its output and calls are ignored.
  *
- * It is not gone at once: the engine names rejections that nobody handled when it has no job left,
- * and they are told last. A job that never ends must not hold that up, so a timer ends it: its
- * handler writes what there is to write, which has stopped changing. */
+ * The process does not exit at once: when no job is left, the engine reports rejections that were
+ * not handled, and these are sent last. A job that never ends must not delay that, so a timer
+ * interrupts it: the signal handler writes the last frames from data that no longer changes. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 #define LAST_JOBS_US   10000
 #define REJECTIONS_MAX 16u
 
-/* Exported, but in no header that is installed. */
+/* Exported, but not declared in any installed header. */
 extern void JSGlobalContextSetUnhandledRejectionCallback(JSGlobalContextRef context,
                                                          JSObjectRef function,
                                                          JSValueRef *exception);
@@ -32,7 +31,7 @@ static volatile sig_atomic_t rejection_count;
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Safe in a signal handler: nothing is changed any more. */
+/* Safe in a signal handler: its data no longer changes. */
 static _Noreturn void module_end(void)
 {
     static const char head[] = "{\"type\":\"settled\",\"error\":";
@@ -86,7 +85,7 @@ void module_settle_fault(const struct fault *fault)
         bytes_add_quoted_utf8(&settled_error, fault->stack.data, fault->stack.size);
         bytes_add_string(&settled_error, "}");
     }
-    /* What hit a limit leaves nothing behind. */
+    /* A cell that reached a limit stores nothing. */
     with_values = fault == NULL || strcmp(fault->kind, "exception") == 0;
     settled = 1;
     set_last_jobs_us(LAST_JOBS_US);
@@ -143,7 +142,7 @@ static NATIVE(ended)
     return JSValueMakeUndefined(context);
 }
 
-/* (promise, reason) */
+/* Called with (promise, reason). */
 static NATIVE(rejected)
 {
     (void)function;
@@ -172,7 +171,7 @@ static NATIVE(rejected)
 
 /* ---- The beginning --------------------------------------------------------------------------- */
 
-/* What prelude.js says is wrong with the source. */
+/* Settles with the error that prelude.js found in the source. */
 static void settle_refused(JSObjectRef error)
 {
     struct fault fault = {.kind = "syntax"};
@@ -195,7 +194,7 @@ static void settle_refused(JSObjectRef error)
     fault_done(&fault);
 }
 
-/* The text of what runs; NULL: it has settled instead. */
+/* Returns the text to run, or NULL if the cell has settled instead. */
 static JSStringRef module_compile(JSStringRef source)
 {
     JSValueRef thrown = NULL, argument = JSValueMakeString(engine, source);

@@ -1,4 +1,4 @@
-/* What the files of the worker share. One process, one cell: what there is of state is static. */
+/* Declarations shared by the worker's files. A process runs one cell, so all state is static. */
 #ifndef BELAY_CELL_WORKER_PARTS_H
 #define BELAY_CELL_WORKER_PARTS_H
 
@@ -11,7 +11,7 @@
 #include "lockdown.h"
 #include "protocol.h"
 
-#define WORKER_CALLS_MAX        64u /* unanswered */
+#define WORKER_CALLS_MAX        64u /* unanswered at the same time */
 #define WORKER_CALLS_TOTAL_MAX  4096u
 #define WORKER_CALL_BYTES_MAX   ((size_t)8 * 1024 * 1024)
 #define WORKER_TOOLS_MAX        512u
@@ -23,12 +23,12 @@
 #define WORKER_VALUE_MAX        ((size_t)1024 * 1024)
 #define WORKER_VALUES_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define WORKER_ERROR_TEXT_MAX   ((size_t)4 * 1024)
-/* JSON that goes to others: what a host may pass on in a frame of its own. */
+/* Depth of JSON for others: deep enough to fit into a frame of the host. */
 #define WORKER_DEPTH_MAX 60u
 
 /* ---- host.c: bytes, and frames of them ------------------------------------------------------- */
 
-/* Grows as needed; out of memory is the cell's limit of it, and ends the process. */
+/* Grows as needed. If memory runs out, the cell has reached its limit, and the process exits. */
 struct bytes {
     char *data;
     size_t size;
@@ -39,44 +39,46 @@ void bytes_done(struct bytes *bytes);
 void bytes_add(struct bytes *bytes, const void *data, size_t size);
 void bytes_add_string(struct bytes *bytes, const char *string);
 void bytes_add_number(struct bytes *bytes, uint64_t number);
-/* As UTF-8, lone surrogates as U+FFFD; no character that begins after `size_max` bytes. */
+/* Adds UTF-8, with lone surrogates as U+FFFD. No character starts after `size_max` bytes. */
 void bytes_add_text(struct bytes *bytes, JSStringRef text, size_t size_max);
-/* The same as a JSON string, in quotes. Cut: a little more than size_max is there. */
+/* Adds the text as a JSON string, with quotes. If it is cut, it has slightly more than `size_max`
+ * bytes. */
 void bytes_add_quoted(struct bytes *bytes, JSStringRef text, size_t size_max);
-/* A JSON string of UTF-8. */
+/* Adds UTF-8 as a JSON string. */
 void bytes_add_quoted_utf8(struct bytes *bytes, const char *data, size_t size);
-/* JSON that the engine made. False: nested deeper than WORKER_DEPTH_MAX. */
+/* Adds JSON that the engine made. Returns false if it is nested deeper than WORKER_DEPTH_MAX. */
 bool bytes_add_json(struct bytes *bytes, JSStringRef json);
-/* Cuts at a character. */
+/* Cuts at a character boundary. */
 void bytes_cut(struct bytes *bytes, size_t size_max);
 
-/* Returns when all is written, or not at all. */
+/* Returns when everything is written; exits if that fails. */
 void host_write(const void *data, size_t size);
 void host_write_head(size_t size);
 void host_send(const struct bytes *frame);
 void host_send_string(const char *frame);
-/* Waits for a frame, at most so long (negative: for ever). Its text, with a NUL after it, until the
- * next call; NULL: none came in time. */
+/* Waits for a frame, at most that long (negative: without limit). Returns its text, NUL-terminated
+ * and valid until the next call, or NULL if none arrived in time. */
 const char *host_receive(int timeout_ms);
 
-/* ---- memory.c: the limit of it --------------------------------------------------------------- */
+/* ---- memory.c: the memory limit -------------------------------------------------------------- */
 
-/* Before the lockdown. Returns the descriptor that it needs later, or -1 with errno. */
+/* Call before the lockdown. Returns the descriptor that it needs later, or -1 with errno. */
 int memory_prepare(void);
-/* This process may grow by so much from now on. */
+/* Limits the further growth of this process. */
 void memory_limit(uint64_t size);
 _Noreturn void memory_exhausted(void);
-/* What has just failed did so for lack of memory. Safe in a signal handler. */
+/* Returns whether memory is short, so that a failure just now is due to that. Safe in a signal
+ * handler. */
 bool memory_short(void);
 
-/* ---- engine.c: the engine, and what one says to it ------------------------------------------- */
+/* ---- engine.c: the engine, and helpers for its API ------------------------------------------- */
 
 /* A native function. */
 #define NATIVE(name)                                                                               \
     JSValueRef name(JSContextRef context, JSObjectRef function, JSObjectRef this_object,           \
                     size_t count, const JSValueRef arguments[], JSValueRef *exception)
 
-/* What prelude.js gives. */
+/* The functions that prelude.js provides. */
 struct prelude {
     JSObjectRef compile, tool_error, freeze, string, type_error, range_error, plain_error,
         error_type, range_error_type, import_module;
@@ -85,42 +87,43 @@ struct prelude {
 extern JSGlobalContextRef engine;
 extern struct prelude prelude;
 
-/* Brings it up. False: it cannot be had. */
+/* Starts the engine. Returns false if that fails. */
 bool engine_start(void);
 
-JSStringRef engine_string(const char *utf8); /* the caller's to release */
-/* Own property or inherited; NULL with an exception. */
+JSStringRef engine_string(const char *utf8); /* the caller releases it */
+/* Returns an own or inherited property, or NULL with an exception. */
 JSValueRef engine_get(JSObjectRef object, const char *name, JSValueRef *exception);
 void engine_define(JSObjectRef object, const char *name, JSValueRef value); /* read-only */
 void engine_freeze(JSObjectRef object);
 JSObjectRef engine_function(const char *name, JSObjectCallAsFunctionCallback callback);
-/* An object that the host has sent, without a prototype; NULL: it is none. */
+/* Parses an object that the host has sent, and removes its prototype. NULL if it is not an
+ * object. */
 JSObjectRef engine_parse_object(const char *json);
-/* A text of such an object; NULL: not there. The caller's to release. */
+/* Returns a text of such an object, which the caller releases, or NULL. */
 JSStringRef engine_get_text(JSObjectRef object, const char *name);
 bool engine_get_number(JSObjectRef object, const char *name, double *ret_number);
 
-/* Sets `*exception`, and returns what a native function returns then. */
+/* Sets `*exception` and returns the value that a native function must return then. */
 JSValueRef engine_throw(JSValueRef *exception, JSObjectRef kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The error alone. */
+/* Returns the error without throwing it. */
 JSValueRef engine_error(JSObjectRef kind, const char *message);
 
-/* String(value); NULL with an exception. */
+/* Returns String(value), or NULL with an exception. */
 JSStringRef engine_to_string(JSValueRef value, JSValueRef *exception);
-/* What text() makes of it; NULL with an exception. */
+/* Converts a value as text() does. NULL with an exception. */
 JSStringRef engine_to_text(JSValueRef value, JSValueRef *exception);
 
-/* What was thrown, for people: UTF-8, cut. */
+/* A thrown value described for people: UTF-8, cut. */
 struct fault {
     const char *kind;
     struct bytes name, message, stack;
 };
 
-/* Where the source stands in what runs. */
+/* The place of the source in the text that runs. */
 struct place {
-    size_t indent; /* columns before it, in its first line */
-    size_t lines;  /* of it; what comes after is ours */
+    size_t indent; /* columns before the source in its first line */
+    size_t lines;  /* of the source; lines after it belong to the wrapper */
     /* Some engines show two frames for an async function until its first await: its body, and
      * its call. */
     bool call_is_shown;
@@ -133,7 +136,7 @@ void fault_done(struct fault *fault);
 
 /* globals.c */
 void globals_install(void);
-void globals_begin(uint64_t output_max, bool notify); /* before any of them is called */
+void globals_begin(uint64_t output_max, bool notify); /* must precede calls of the functions */
 void globals_notified(void);
 
 /* values.c */
@@ -141,11 +144,11 @@ bool values_take(JSObjectRef values);
 NATIVE(values_store);
 NATIVE(values_load);
 size_t values_written_size(void); /* of `"values":{…},"deleted":[…]` */
-void values_write(void);          /* these bytes, to the host; safe in a signal handler */
+void values_write(void);          /* writes these bytes to the host; safe in a signal handler */
 
 /* tools.c */
 bool tools_install(JSObjectRef tools);
-/* One came in. False: there is no such call. */
+/* Handles a result. Returns false if no such call is unanswered. */
 bool tools_result(JSObjectRef frame);
 bool tools_pending(void);
 
@@ -153,14 +156,14 @@ bool tools_pending(void);
 NATIVE(timers_set);
 NATIVE(timers_clear);
 unsigned timers_count(void);
-int timers_wait_ms(void); /* until the next; -1: none */
-/* Runs those that are due. False with what was thrown. */
+int timers_wait_ms(void); /* until the next timer; -1 if there is none */
+/* Runs the timers that are due. Returns false with the thrown value. */
 bool timers_run(JSValueRef *ret_thrown);
 
 /* module.c */
 void module_run(JSStringRef source);
 bool module_settled(void);
-/* The cell is over: with a thrown value, or (NULL) well. What it had still under way is let go. */
+/* Settles the cell with a thrown value, or successfully if NULL. Work in progress is abandoned. */
 void module_settle(JSValueRef thrown);
 void module_settle_fault(const struct fault *fault);
 _Noreturn void module_exit(void); /* exit() */

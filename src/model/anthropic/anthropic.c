@@ -1,9 +1,9 @@
-/* Requests in the format of Anthropic's Messages. How answers are read: anthropic_decode.c. */
+/* Requests in the format of Anthropic's Messages. decode.c reads the answers. */
 #include "anthropic.h"
 
 #define VERSION             "2023-06-01"
 #define OUTPUT_TOKENS       8192u
-#define BUDGET_TOKENS_LEAST 1024u /* less than this is refused */
+#define BUDGET_TOKENS_LEAST 1024u /* a smaller budget is refused */
 #define NAME_SIZE_MAX       64u
 
 static size_t anthropic_write_headers(const struct bl_provider *provider, struct bl_arena *arena,
@@ -29,7 +29,7 @@ static uint64_t anthropic_output_limit(const struct model_build *build)
     return build->max_output_tokens > 0 ? build->max_output_tokens : OUTPUT_TOKENS;
 }
 
-/* What thinking may take of the answer's tokens; 0: it is not asked for. */
+/* Returns the part of the output limit for thinking; 0: thinking is off. */
 static uint64_t thinking_budget(const struct model_build *build)
 {
     uint64_t limit = anthropic_output_limit(build), budget = build->profile->thinking_tokens;
@@ -44,7 +44,7 @@ static uint64_t thinking_budget(const struct model_build *build)
     case BL_EFFORT_MEDIUM: budget = budget > 0 ? budget : 8192; break;
     case BL_EFFORT_HIGH: budget = budget > 0 ? budget : 24576; break;
     }
-    /* Something must be left to answer with. */
+    /* Leave some tokens for the answer. */
     if (budget > limit - limit / 4)
         budget = limit - limit / 4;
     return budget > BUDGET_TOKENS_LEAST ? budget : BUDGET_TOKENS_LEAST;
@@ -87,8 +87,8 @@ static struct bl_text block_json(struct bl_arena *arena, const struct bl_block *
     return text;
 }
 
-/* Thinking as it goes back, or nothing: that of other models means nothing here, and none is wanted
- * where the model is not to think. */
+/* Returns a thinking block as it is sent back, or nothing: thinking of other models is meaningless
+ * here, and none is needed if the model must not think. */
 static struct bl_text thinking_json(const struct model_build *build, const struct bl_block *block)
 {
     bool thinks = build->profile->thinking != BL_EFFORT_NONE;
@@ -105,8 +105,8 @@ static struct bl_text thinking_json(const struct model_build *build, const struc
     return model_json_text(build->arena, value);
 }
 
-/* Leaves in `opaque` of each thinking block what is to be written for it; those that do not go back
- * are taken out, and so are messages that have nothing left. */
+/* Sets `opaque` of each thinking block to the JSON to write for it. Removes blocks that are not
+ * sent back, and messages that become empty. */
 static void settle_thinking(const struct model_build *build, struct bl_list *messages)
 {
     BL_LIST_EACH_SAFE (link, messages) {
@@ -124,8 +124,8 @@ static void settle_thinking(const struct model_build *build, struct bl_list *mes
     }
 }
 
-/* Ids and names that other servers gave may hold what this one refuses: letters, digits, _ and -
- * are taken. */
+/* Replaces characters of ids and names of other servers that this one refuses: it accepts letters,
+ * digits, _ and -. */
 static struct bl_text plain_name(struct bl_arena *arena, struct bl_text text, bool is_id)
 {
     static const uint64_t key[2] = {0, 0};
@@ -142,7 +142,7 @@ static struct bl_text plain_name(struct bl_arena *arena, struct bl_text text, bo
     }
     if (plain.size > NAME_SIZE_MAX - 17)
         plain.size = changed ? NAME_SIZE_MAX - 17 : plain.size;
-    /* Two ids must not become one. */
+    /* Two ids must stay different. */
     if (changed && is_id)
         plain = bl_arena_printf(arena, BL_TEXT_FORMAT "_%016llx", BL_TEXT_ARG(plain),
                                 (unsigned long long)bl_hash(key, text));
@@ -154,8 +154,8 @@ static void write_cache_mark(struct bl_json_writer *writer)
     bl_json_put_json(writer, "cache_control", BL_TEXT("{\"type\":\"ephemeral\"}"));
 }
 
-/* The result that an image stands in; NULL: in none, but in the message itself. One that is an
- * error holds text alone. */
+/* Returns the result that contains the image; NULL if it is in the message itself. A result that is
+ * an error contains only text. */
 static const struct bl_block *result_of(const struct bl_message *message,
                                         const struct bl_block *image)
 {
@@ -186,7 +186,7 @@ static void anthropic_put_text(struct bl_json_writer *writer, struct bl_text tex
     bl_json_put_text(writer, "text", text);
 }
 
-/* One text; where there are images, a list of it and these. */
+/* Writes one text, or, with images, a list of the text and the images. */
 static void write_result_content(struct bl_json_writer *writer, const struct bl_message *message,
                                  const struct bl_block *result)
 {
@@ -225,7 +225,7 @@ static void anthropic_write_block(const struct model_build *build, struct bl_jso
         return;
     }
     bl_json_write_object(writer);
-    /* An image that cannot stand in its result says whose it is. */
+    /* An image outside of its result needs a line that names its call. */
     if (block->type == BL_BLOCK_IMAGE && block->id.size > 0) {
         anthropic_put_text(writer, model_image_owner(build->arena, block,
                                                      plain_name(build->arena, block->id, true)));
@@ -252,8 +252,8 @@ static void anthropic_write_block(const struct model_build *build, struct bl_jso
     bl_json_write_end(writer);
 }
 
-/* The last block of the newest message of the user that does not stand in another; NULL: there is
- * none. */
+/* Returns the last block of the user's newest message that is not part of another block; NULL if
+ * there is none. */
 static const struct bl_block *newest_user_block(const struct bl_list *messages)
 {
     for (const struct bl_list *link = messages->previous; link != messages; link = link->previous) {

@@ -1,4 +1,4 @@
-/* What the two files of Anthropic's format share. */
+/* Shared by the two files of Anthropic's format. */
 #ifndef BELAY_MODEL_ANTHROPIC_H
 #define BELAY_MODEL_ANTHROPIC_H
 

@@ -1,10 +1,10 @@
-/* Requests to POST {base}/chat/completions, what a server's refusal teaches about it, and what both
- * formats of OpenAI share. */
+/* Requests to POST {base}/chat/completions, learning from a server's refusal, and the parts that
+ * both formats of OpenAI share. */
 #include "openai.h"
 
 #include <ctype.h>
 
-/* Of an id in `tool_calls`: longer ones are refused. */
+/* Longest id in `tool_calls` that servers accept. */
 #define CALL_ID_MAX 40u
 
 size_t openai_headers(const struct bl_provider *provider, struct bl_arena *arena,
@@ -54,7 +54,7 @@ static bool is_any(struct bl_text text, const char *const *names)
     return false;
 }
 
-/* Members that came with a call and that nobody here knows, as they came. */
+/* Writes unknown members of a call as received. */
 static void put_extra(struct bl_json_writer *writer, const struct bl_json *extra,
                       const char *const *known)
 {
@@ -100,7 +100,7 @@ static void openai_write_calls(const struct model_build *build, struct bl_json_w
     bl_json_write_end(writer);
 }
 
-/* `reasoning_details` as they came, of all blocks. False: there are none. */
+/* Writes `reasoning_details` of all blocks as received. Returns false if there are none. */
 static bool write_details(const struct model_build *build, struct bl_json_writer *writer,
                           const struct bl_message *message)
 {
@@ -127,7 +127,7 @@ static bool write_details(const struct model_build *build, struct bl_json_writer
     return found;
 }
 
-/* The thinking of this model, under the field in which it came. */
+/* Writes the thinking of this model, in the field in which it arrived. */
 static bool write_field(const struct model_build *build, struct bl_json_writer *writer,
                         const struct bl_message *message)
 {
@@ -154,11 +154,10 @@ static bool write_field(const struct model_build *build, struct bl_json_writer *
     return true;
 }
 
-/* Whether thinking goes back is a matter on which servers contradict each other. Signed details
- * must return whenever there are some. Plain text must return with an answer that calls tools:
- * newer servers refuse a tool loop without it. With any other answer it is ignored at best, and
- * older servers refuse it there. Who refuses it even so, or wants it with every answer, is learned
- * from the refusal. */
+/* Servers contradict each other about sending thinking back. Signed details must always be sent
+ * back. Plain text must be sent back with an answer that calls tools: newer servers refuse a tool
+ * loop without it. With any other answer it is ignored at best, and older servers refuse it there.
+ * Servers that refuse it even so, or require it with every answer, are learned from the refusal. */
 static void openai_write_reasoning(const struct model_build *build, struct bl_json_writer *writer,
                                    const struct bl_message *message)
 {
@@ -181,7 +180,7 @@ static void write_assistant(const struct model_build *build, struct bl_json_writ
     struct bl_text content = model_join_texts(build->arena, message, BL_BLOCK_TEXT);
     bool calls = model_has_block(message, BL_BLOCK_CALL);
 
-    /* Thinking alone is no message. */
+    /* Thinking alone is not a message. */
     if (content.size == 0 && !calls)
         return;
     bl_json_write_object(writer);
@@ -329,7 +328,7 @@ void openai_write_tools(const struct model_build *build, struct bl_json_writer *
     for (size_t i = 0; i < request->tool_count; i++)
         openai_write_tool(writer, &request->tools[i], nested);
     bl_json_write_end(writer);
-    /* "auto" is what every server does by itself, and some refuse to be told so. */
+    /* "auto" is the default of every server, and some refuse it. */
     if (request->tools_forbidden && !build->compat->no_tool_choice)
         bl_json_put_string(writer, "tool_choice", "none");
     if (!build->compat->no_parallel_tool_calls)
@@ -351,7 +350,7 @@ void openai_write_format(const struct model_build *build, struct bl_json_writer 
         bl_json_put_string(writer, "type", "json_schema");
     bl_json_put_string(writer, "name", "answer");
     bl_json_put_json(writer, "schema", build->request->schema);
-    /* A strict one may use only a part of what a schema can say. */
+    /* A strict schema may use only a subset of JSON Schema. */
     bl_json_put_boolean(writer, "strict", false);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
@@ -381,14 +380,14 @@ static int openai_build_request(const struct model_build *build, struct bl_json_
     return 0;
 }
 
-/* ---- What a refusal teaches ------------------------------------------------------------------ */
+/* ---- Learning from a refusal ----------------------------------------------------------------- */
 
 static bool openai_is_word_byte(char byte)
 {
     return isalnum((unsigned char)byte) != 0 || byte == '_';
 }
 
-/* As a whole word, in any case. */
+/* Finds a whole word, in any case. */
 static bool names(struct bl_text message, const char *word)
 {
     size_t size = strlen(word);
@@ -421,8 +420,8 @@ static bool set(bool *bit)
     return changed;
 }
 
-/* A limit that is refused for its value is a mistake of whoever configured it, and would be hidden
- * by leaving it out. */
+/* A limit that is refused for its value is a configuration mistake; leaving it out would hide
+ * it. */
 static bool is_about_value(struct bl_text message)
 {
     static const char *const unknown[] = {"unsupported",  "not supported",    "unknown",
@@ -448,7 +447,7 @@ static bool learn_limit(struct bl_text message, struct bl_compat *compat)
         return set(&compat->no_max_tokens);
     if (compat->max_tokens_field ? !old_name : !new_name)
         return false;
-    /* A server that knows neither name names only the second one that it was sent. */
+    /* A server that knows neither name mentions only the second one that it received. */
     if (compat->max_tokens_field && !new_name)
         return set(&compat->no_max_tokens);
     compat->max_tokens_field = !compat->max_tokens_field;
@@ -465,7 +464,7 @@ static bool learn_reasoning(struct bl_text message, struct bl_compat *compat)
 
     if (names(message, "reasoning_content") && names_any(message, demands))
         return set(&compat->reasoning_required);
-    /* A server that keeps nothing looks an item up by its id all the same. */
+    /* Some servers without storage look an item up by its id nevertheless. */
     if (names(message, "item with id") && names(message, "not found"))
         return set(&compat->no_reasoning_id);
     if (names_any(message, fields) || names(message, "encrypted content for item"))
@@ -489,7 +488,7 @@ bool model_openai_learn(struct bl_text message, struct bl_compat *compat)
         {"reasoning summaries", &compat->no_reasoning_summary},
         {"response_format", &compat->no_response_format},
         {"text.format", &compat->no_response_format},
-        /* Said by a server that makes a grammar of both. */
+        /* From a server that builds a grammar of both. */
         {"grammar constraints with tools", &compat->no_response_format},
         {"tool_choice", &compat->no_tool_choice},
         {"prompt_cache_key", &compat->no_prompt_cache_key},
@@ -526,7 +525,7 @@ static uint64_t openai_count_of(const struct bl_json *object, const char *key)
                : 0;
 }
 
-/* The first of the two that is there: the formats have different words for one thing. */
+/* Returns the first member that is present: formats name it differently. */
 static uint64_t count_either(const struct bl_json *object, const char *key, const char *other)
 {
     uint64_t count = openai_count_of(object, key);
@@ -547,7 +546,7 @@ int openai_usage(struct model_assembly *assembly, const struct bl_json *value)
         input = bl_json_get(value, BL_TEXT("input_tokens_details"));
     if (output == NULL)
         output = bl_json_get(value, BL_TEXT("output_tokens_details"));
-    /* A server that does not count says so by zeros. */
+    /* A server that does not count sends zeros. */
     if (usage.input_tokens == 0 && usage.output_tokens == 0)
         return 0;
     struct bl_usage_detail detail = {
@@ -557,7 +556,8 @@ int openai_usage(struct model_assembly *assembly, const struct bl_json *value)
     };
     if (detail.cache_read_tokens == 0)
         detail.cache_read_tokens = count_either(value, "prompt_cache_hit_tokens", "cached_tokens");
-    /* Some count reasoning beside the output: then the sum of all three is the total. */
+    /* Some servers do not include reasoning in the output: then the total is the sum of all
+     * three. */
     if (detail.reasoning_tokens > 0 &&
         openai_count_of(value, "total_tokens") ==
             usage.input_tokens + usage.output_tokens + detail.reasoning_tokens)

@@ -1,4 +1,5 @@
-/* Requests to POST {base}/responses. The server keeps nothing, so all that was said goes back. */
+/* Requests to POST {base}/responses. The server stores nothing, so the whole conversation is
+ * sent. */
 #include "openai.h"
 
 #define CALL_ID_MAX 64u
@@ -18,7 +19,7 @@ static void openai_responses_write_message(struct bl_json_writer *writer, const 
 static void openai_responses_write_call(const struct model_build *build,
                                         struct bl_json_writer *writer, const struct bl_block *block)
 {
-    /* Without the id of its item: with it the server would look for what it has not kept. */
+    /* Without the item's id: with it, the server would look up an item that it did not store. */
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "function_call");
     bl_json_put_text(writer, "call_id", openai_call_id(build->arena, block->id, CALL_ID_MAX));
@@ -38,8 +39,8 @@ static void openai_responses_write_result(const struct model_build *build,
     bl_json_write_end(writer);
 }
 
-/* A reasoning item is refused when nothing of its answer follows it: one that was cut off in the
- * middle of thinking has nothing. */
+/* Returns whether something of the answer follows: a reasoning item is refused if nothing does, as
+ * after a cut in the middle of thinking. */
 static bool is_followed(const struct bl_message *message, const struct bl_block *block)
 {
     for (const struct bl_list *link = block->link.next; link != &message->blocks;
@@ -50,9 +51,9 @@ static bool is_followed(const struct bl_message *message, const struct bl_block 
     return false;
 }
 
-/* Goes back as it came: its id too, which the encrypted content is bound to. Only what is not
- * allowed in an input is left out: its status, and nulls. An item with nothing in it but the id
- * would have to be looked up, and nobody kept it. */
+/* Writes a reasoning item as received, with its id, which the encrypted content is bound to. Leaves
+ * out only what an input must not have: its status, and nulls. An item with nothing but the id
+ * would have to be looked up, and was not stored. */
 static void openai_responses_write_reasoning(const struct model_build *build,
                                              struct bl_json_writer *writer,
                                              const struct bl_block *block)
@@ -94,11 +95,12 @@ static void openai_responses_write_block(const struct model_build *build,
         break;
     case BL_BLOCK_CALL: openai_responses_write_call(build, writer, block); break;
     case BL_BLOCK_RESULT: openai_responses_write_result(build, writer, block); break;
-    case BL_BLOCK_IMAGE: break; /* with the texts that it stands among */
+    case BL_BLOCK_IMAGE: break; /* together with the texts around it */
     }
 }
 
-/* A message of the user with images: results by themselves, and one message of all else. */
+/* Writes a message of the user with images: each result on its own, and one message for the
+ * rest. */
 static void write_illustrated(const struct model_build *build, struct bl_json_writer *writer,
                               const struct bl_message *message)
 {

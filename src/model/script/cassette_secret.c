@@ -1,15 +1,15 @@
 /* Design notes.
  *
- * Bytes of a stream are looked at as they are, since they are to be played again as they are. A
- * secret matches there however it is written: each of its characters may be itself, an escape of
- * JSON (\", \/, \u00e9, with any number of backslashes: JSON stands in JSON), or %XX. A model that
- * says a secret says it in parts, one an event; so the strings that one key has in one event after
- * the other ("text", "arguments", …) are looked at as one text too. */
+ * Bytes of a stream are searched as they are, since they must be replayed as they are. A secret is
+ * found in any notation: each of its characters may be itself, a JSON escape (\", \/, \u00e9, with
+ * any number of backslashes: JSON may be nested in JSON), or %XX. A model that repeats a secret
+ * sends it in parts, one per event; so the consecutive strings of one key ("text", "arguments", …)
+ * are also searched as one text. */
 #include <stdlib.h>
 
 #include "cassette.h"
 
-/* A part of base64 that is shorter is found by chance. */
+/* Shorter parts of base64 match by chance. */
 #define ENCODED_MIN 8u
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -34,8 +34,8 @@ static void cassette_secret_add(struct bl_text **list, size_t *count, struct bl_
     (*list)[(*count)++] = cassette_secret_copy(text);
 }
 
-/* The base64 of the secret after `before` other bytes, without the characters at both ends that
- * hold bits of its neighbours. */
+/* Adds the base64 of the secret after `before` other bytes, without the characters at both ends
+ * that hold bits of its neighbours. */
 static void add_encoded(struct bl_cassette *cassette, struct bl_text secret, unsigned before,
                         bool url_alphabet)
 {
@@ -78,7 +78,7 @@ void cassette_secrets_set(struct bl_cassette *cassette, const struct bl_text *se
     for (size_t i = 0; i < count; i++) {
         struct bl_text rest = secrets[i], scheme;
         add_secret(cassette, secrets[i]);
-        /* "Bearer KEY": the key by itself is one as well. */
+        /* "Bearer KEY": the key alone is a secret as well. */
         if (bl_text_split(&rest, ' ', &scheme) && scheme.size <= 8 && rest.size > 0)
             add_secret(cassette, rest);
     }
@@ -107,7 +107,8 @@ static int cassette_secret_hex_value(char byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* The number that `digits` hexadecimal digits from `at` on are; -1: they are not. */
+/* Returns the number of `digits` hexadecimal digits from `at` on; -1 if they are not
+ * hexadecimal. */
 static int32_t hex_number(struct bl_text text, size_t at, size_t digits)
 {
     int32_t number = 0;
@@ -130,7 +131,8 @@ static size_t skip_backslashes(struct bl_text text, size_t at)
     return at;
 }
 
-/* Decodes an escape whose letter is at `at` into `out`; returns where it ends, 0: it is none. */
+/* Decodes an escape whose letter is at `at` into `out`. Returns its end, or 0 if it is not an
+ * escape. */
 static size_t decode_escape(struct bl_text text, size_t at, char out[4], size_t *ret_size)
 {
     static const char letters[] = "\"/bfnrt", meanings[] = "\"/\b\f\n\r\t";
@@ -162,7 +164,7 @@ static size_t decode_escape(struct bl_text text, size_t at, char out[4], size_t 
     return *ret_size > 0 ? at : 0;
 }
 
-/* Where the secret ends that begins at `at`; 0: there is none. */
+/* Returns the end of the secret that starts at `at`, or 0 if it does not match. */
 static size_t match_at(struct bl_text text, size_t at, struct bl_text secret, bool percent)
 {
     for (size_t i = 0; i < secret.size;) {
@@ -182,7 +184,7 @@ static size_t match_at(struct bl_text text, size_t at, struct bl_text secret, bo
                 at = next;
                 i++;
             } else {
-                /* However often they are doubled. */
+                /* Any number of doublings matches. */
                 i = skip_backslashes(secret, i);
             }
         } else if (text.data[at] == secret.data[i]) {
@@ -201,7 +203,7 @@ static size_t match_at(struct bl_text text, size_t at, struct bl_text secret, bo
     return at;
 }
 
-/* Where the longest secret ends that begins at `at`; 0: none. */
+/* Returns the end of the longest secret that starts at `at`, or 0 if there is none. */
 static size_t find_at(const struct bl_cassette *cassette, struct bl_text text, size_t at)
 {
     size_t longest = 0;
@@ -221,7 +223,7 @@ static size_t find_at(const struct bl_cassette *cassette, struct bl_text text, s
     return longest;
 }
 
-/* Bytes that a secret can begin with. */
+/* Marks the bytes that a secret can begin with. */
 static void mark_starts(const struct bl_cassette *cassette, bool starts[256])
 {
     memset(starts, false, 256);
@@ -233,8 +235,8 @@ static void mark_starts(const struct bl_cassette *cassette, bool starts[256])
         starts[(unsigned char)cassette->encoded[i].data[0]] = true;
 }
 
-/* A match that begins with the letter of an escape takes the backslash with it: without, what is
- * left would escape what is put there. */
+/* Returns the start of a match, including the backslash if it begins with the letter of an escape:
+ * otherwise the backslash left over would escape the replacement. */
 static size_t before_escape(struct bl_text text, size_t start)
 {
     size_t backslashes = 0;
@@ -259,7 +261,7 @@ static void find_plain(const struct bl_cassette *cassette, struct bl_text text,
 
     mark_starts(cassette, starts);
     for (size_t at = 0; at < text.size; at++) {
-        /* A run of backslashes is skipped as one, so only its first counts. */
+        /* A run of backslashes is skipped as one, so only the first one counts. */
         if (!starts[(unsigned char)text.data[at]] ||
             (at > 0 && text.data[at] == '\\' && text.data[at - 1] == '\\'))
             continue;
@@ -273,13 +275,14 @@ static void find_plain(const struct bl_cassette *cassette, struct bl_text text,
 
 /* ---- Strings of one key ---------------------------------------------------------------------- */
 
-/* A part of the joined text, and where it stands. */
+/* A part of the joined text, and its position in the text. */
 struct segment {
     size_t joined;
     size_t start;
 };
 
-/* The end of a string of JSON whose content begins at `at`; text.size: it has none. */
+/* Returns the end of a JSON string whose content begins at `at`; text.size if it is
+ * unterminated. */
 static size_t string_end(struct bl_text text, size_t at)
 {
     for (; at < text.size && text.data[at] != '"'; at++)
@@ -287,7 +290,8 @@ static size_t string_end(struct bl_text text, size_t at)
     return at < text.size ? at : text.size;
 }
 
-/* The content of the next string that `key` has, from `*at` on, which moves behind it. */
+/* Returns the content of the next string value of `key` after `*at`, and advances `*at` behind
+ * it. */
 static bool next_value(struct bl_text text, struct bl_text key, size_t *at, struct bl_text *ret)
 {
     for (;;) {
@@ -315,8 +319,8 @@ static void add_segment(struct bl_buffer *segments, size_t joined, size_t start)
     bl_buffer_append(segments, (struct bl_text){(const char *)&segment, sizeof segment});
 }
 
-/* Adds what of the joined text from `start` to `end` is, in the text itself. The last segment is
- * the end of the joined text. */
+/* Adds the ranges of the text that correspond to [start, end) of the joined text. The last segment
+ * marks the end of the joined text. */
 static void add_joined(struct bl_buffer *ranges, const struct bl_buffer *segments, size_t start,
                        size_t end)
 {
@@ -368,7 +372,7 @@ static int cassette_secret_compare_ranges(const void *a, const void *b)
     return (first->start > second->start) - (first->start < second->start);
 }
 
-/* In order, those that meet made one. */
+/* Sorts the ranges, and merges those that overlap. */
 static void merge_ranges(struct bl_buffer *ranges)
 {
     struct cassette_range *list = (struct cassette_range *)(void *)ranges->data;
@@ -392,7 +396,7 @@ static void merge_ranges(struct bl_buffer *ranges)
 void cassette_secrets_find(const struct bl_cassette *cassette, struct bl_text text, bool stream,
                            struct bl_buffer *ret_ranges)
 {
-    /* Keys that formats stream texts with. */
+    /* Keys that formats use for streamed texts. */
     static const char *const keys[] = {"\"text\"",
                                        "\"thinking\"",
                                        "\"partial_json\"",
@@ -422,7 +426,7 @@ void cassette_secrets_cut(struct bl_text text, size_t start, size_t end,
     for (size_t i = 0; i < count && list[i].start < end; i++) {
         if (list[i].end <= start)
             continue;
-        /* One that began before has its mark there. */
+        /* A range that began earlier has its mark there. */
         if (list[i].start >= start) {
             bl_buffer_append(out, (struct bl_text){text.data + start, list[i].start - start});
             if (list[i].marked)

@@ -1,9 +1,9 @@
-/* The events of three formats; the fourth has a file of its own. */
+/* The events of three formats; responses.c has the fourth. */
 #include "serve.h"
 
 #include <stdio.h>
 
-/* The text of that type; none is an empty text. */
+/* Returns the text of that type; empty if there is none. */
 static struct bl_text format_text_of(const struct script_answer *answer, enum bl_block_type type)
 {
     BL_LIST_EACH (link, &answer->blocks) {
@@ -14,7 +14,7 @@ static struct bl_text format_text_of(const struct script_answer *answer, enum bl
     return BL_TEXT("");
 }
 
-/* The input of a call as a value; what is no object goes as the text that it is. */
+/* Writes the input of a call as a value; as a string if it is not an object. */
 static void format_write_input(struct bl_json_writer *writer, const struct script_block *block)
 {
     if (block->invalid)
@@ -62,7 +62,7 @@ static void put_anthropic_usage(struct bl_json_writer *writer, const struct bl_u
     bl_json_write_end(writer);
 }
 
-/* A content block; in a stream it starts out empty. */
+/* Writes a content block; in a stream it starts empty. */
 static void write_anthropic_block(struct bl_json_writer *writer, const struct script_block *block,
                                   bool empty)
 {
@@ -109,7 +109,7 @@ static void write_anthropic_message(struct script_answer *answer, struct bl_json
     bl_json_put_string(writer, "stop_reason", answer->ended ? anthropic_stop(answer->end) : NULL);
     bl_json_put_string(writer, "stop_sequence", NULL);
     struct bl_usage usage = answer->usage;
-    /* As the vendor has it: a first token is counted before it is known. */
+    /* Like the vendor's server, which counts a first token before it is known. */
     if (!answer->ended)
         usage.output_tokens = 1;
     put_anthropic_usage(writer, &usage);
@@ -250,7 +250,7 @@ static void put_openai_usage(struct bl_json_writer *writer, const struct bl_usag
     bl_json_write_end(writer);
 }
 
-/* A chunk up to the members of its delta; and what follows them. */
+/* Begin and end a chunk: the members before and after its delta. */
 static struct bl_json_writer *chunk_begin(struct script_answer *answer)
 {
     struct bl_json_writer *writer = script_event_begin(answer, NULL);
@@ -400,7 +400,7 @@ const struct script_format script_format_openai = {
 
 /* ---- ollama ---------------------------------------------------------------------------------- */
 
-/* A line up to its message, which the caller writes the other members of, and ends. */
+/* Begins a line, up to its message; the caller writes the other members and ends it. */
 static struct bl_json_writer *ollama_begin_object(struct script_answer *answer,
                                                   struct bl_text content)
 {
@@ -463,7 +463,7 @@ static void ollama_delta(struct script_answer *answer, const struct script_block
     format_line_end(answer);
 }
 
-/* A call comes whole. */
+/* A call is sent whole. */
 static void ollama_close(struct script_answer *answer, const struct script_block *block)
 {
     if (block->type != BL_BLOCK_CALL)
@@ -476,7 +476,7 @@ static void ollama_close(struct script_answer *answer, const struct script_block
     format_line_end(answer);
 }
 
-/* Closes the message, and says how it ended. */
+/* Closes the message, and writes how it ended. */
 static void put_ollama_end(struct script_answer *answer)
 {
     struct bl_json_writer *writer = &answer->writer;

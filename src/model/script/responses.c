@@ -5,7 +5,7 @@
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* "msg_script_3_0": of the answer and the block. */
+/* Makes "msg_script_3_0" from the numbers of the answer and the block. */
 static const char *item_id(const struct script_answer *answer, const struct script_block *block,
                            char out[64])
 {
@@ -20,7 +20,7 @@ static const char *item_id(const struct script_answer *answer, const struct scri
     return out;
 }
 
-/* The one part of a message or summary. */
+/* Writes the only part of a message or summary. */
 static void write_part(struct bl_json_writer *writer, const struct script_block *block,
                        struct bl_text text)
 {
@@ -51,7 +51,7 @@ static void script_responses_write_item(const struct script_answer *answer,
                                         struct bl_json_writer *writer,
                                         const struct script_block *block, bool done)
 {
-    /* The block that the limit of tokens has cut is not complete. */
+    /* The block that the token limit cut is incomplete. */
     bool cut = answer->truncated && block->link.next == &answer->blocks;
     const char *status = !done ? "in_progress" : cut ? "incomplete" : "completed";
     char id[64], signature[SCRIPT_SIGNATURE_SIZE];
@@ -89,7 +89,7 @@ static const char *incomplete_reason(const struct script_answer *answer)
     return answer->ended && answer->end == BL_ANSWER_REFUSAL ? "content_filter" : NULL;
 }
 
-/* What the request said, or what stands for nothing said. */
+/* Writes the request's value, or the default. */
 static void put_echo(const struct script_answer *answer, struct bl_json_writer *writer,
                      const char *key, const char *fallback)
 {
@@ -175,7 +175,7 @@ static void write_response(const struct script_answer *answer, struct bl_json_wr
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* All have a type and a number. */
+/* All events have a type and a number. */
 static struct bl_json_writer *begin_event(struct script_answer *answer, const char *type)
 {
     struct bl_json_writer *writer = script_event_begin(answer, type);
@@ -205,7 +205,7 @@ static void write_item_event(struct script_answer *answer, const char *type,
     script_event_end(answer);
 }
 
-/* An event about the inside of an item, up to where it says what. */
+/* Begins an event about a part of an item, up to its own members. */
 static struct bl_json_writer *begin_inner(struct script_answer *answer, const char *type,
                                           const struct script_block *block)
 {

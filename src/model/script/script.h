@@ -1,4 +1,4 @@
-/* Reading scripts: what the files of it share. Inside model/ only. */
+/* Reading scripts: shared by its files. Inside model/ only. */
 #ifndef BELAY_MODEL_SCRIPT_H
 #define BELAY_MODEL_SCRIPT_H
 

@@ -2,16 +2,15 @@
 
 #include "sqlite.h"
 
-/* A session changes with commits alone; its lease and its attempts stand beside it, so that a
- * rejected turn leaves the session's row as it was. Small columns come first: counting must not
- * read through messages. A key is never given away again (AUTOINCREMENT): a writer of a session
- * that was deleted finds nothing. Times are nanoseconds since 1970, texts of JSON are what the
- * engine wrote. Events are lines: those of a committed turn stand with it, the journal has the
- * others.
+/* A session row changes only with commits. Its lease and attempts are in other tables, so that a
+ * rejected turn does not change the row. Small columns come first, so that counting does not read
+ * through messages. A key is never reused (AUTOINCREMENT), so that a writer of a deleted session
+ * finds nothing. Times are nanoseconds since 1970; JSON texts are stored as the engine wrote them.
+ * Events are lines: those of a committed turn are in its row, all others in the journal.
  *
- * What each commit touches is kept small, since that is what a turn costs: one row that grows at
- * the end of its table, one that is counted up, one that is written over; and no index on what
- * changes. */
+ * Each commit touches as little as possible, since that determines the cost of a turn: it appends
+ * one row to a table, updates one counter row, and overwrites one row. It touches no index on
+ * values that change. */
 static const char version_1[] =
     "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), voids INTEGER NOT NULL) STRICT;"
     "INSERT INTO store VALUES (1, 0);"
@@ -36,7 +35,7 @@ static const char version_1[] =
     "CREATE TABLE lease ("
     " session INTEGER PRIMARY KEY,"
     " epoch INTEGER NOT NULL,"
-    " owner TEXT," /* null: nobody holds it */
+    " owner TEXT," /* null: not held */
     " handle INTEGER NOT NULL DEFAULT 0,"
     " pid INTEGER NOT NULL DEFAULT 0,"
     " started INTEGER NOT NULL DEFAULT 0,"
@@ -76,7 +75,7 @@ static const char version_1[] =
     " messages TEXT NOT NULL,"
     " events TEXT NOT NULL," /* lines */
     " UNIQUE (session, number)) STRICT;"
-    "CREATE TABLE running (" /* the attempt under way: one a session, written over and over */
+    "CREATE TABLE running (" /* the running attempt: at most one a session, overwritten each time */
     " session INTEGER PRIMARY KEY,"
     " id TEXT NOT NULL,"
     " run TEXT NOT NULL,"
@@ -117,11 +116,11 @@ static const char version_1[] =
     " body TEXT NOT NULL,"
     " PRIMARY KEY (session, name)) STRICT;";
 
-/* A summary stands beside its session: it may be long, and each commit writes the session's row.
- * The sessions of sub-agents may be many: neither a list nor the search for the newest meets them.
- */
+/* A summary has its own table: it may be long, and each commit rewrites the session's row.
+ * Sub-agents may have many sessions, so the index for lists and for the newest session leaves these
+ * out. */
 static const char version_2[] =
-    "ALTER TABLE session ADD COLUMN agent_of TEXT;" /* id of the session of the agent above */
+    "ALTER TABLE session ADD COLUMN agent_of TEXT;" /* id of the parent agent's session */
     "ALTER TABLE session ADD COLUMN agent_turn TEXT;"
     "ALTER TABLE session ADD COLUMN persona TEXT;"
     "DROP INDEX session_by_directory;"
@@ -131,9 +130,10 @@ static const char version_2[] =
     " session INTEGER PRIMARY KEY,"
     " messages TEXT NOT NULL) STRICT;";
 
-/* Tombstones are counted in the row of the store: they are bounded over all sessions, and go in the
- * order of their keys. The texts of a cell may be many megabytes, and come last: an admission
- * writes none, and who looks for an id or a digest reads through none. */
+/* Tombstones are counted in the row of the store: their number is limited across all sessions, and
+ * the oldest keys are deleted first. The texts of a cell may be many megabytes. They are the last
+ * columns, so that an admission writes none of them, and a search for an id or a digest reads none.
+ */
 static const char version_3[] =
     "ALTER TABLE store ADD COLUMN tombstones INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE cell ("
@@ -142,15 +142,15 @@ static const char version_3[] =
     " id TEXT NOT NULL,"
     " created INTEGER NOT NULL,"
     " deadline_ms INTEGER NOT NULL,"
-    " pid INTEGER NOT NULL DEFAULT 0," /* of its worker; 0: not known */
+    " pid INTEGER NOT NULL DEFAULT 0," /* of its worker; 0: unknown */
     " pid_started INTEGER NOT NULL DEFAULT 0,"
     " yielded_generation INTEGER NOT NULL DEFAULT 0," /* 0: none is retained */
-    " generation INTEGER NOT NULL DEFAULT 0,"         /* latest that is decided */
+    " generation INTEGER NOT NULL DEFAULT 0,"         /* latest decided one */
     " completed INTEGER NOT NULL DEFAULT 0,"
     " ended INTEGER NOT NULL DEFAULT 0,"
     " digest BLOB NOT NULL,"
     " yielded TEXT,"
-    " terminal TEXT," /* null: it has not ended */
+    " terminal TEXT," /* null: not ended */
     " UNIQUE (session, id)) STRICT;"
     "CREATE TABLE cell_value ("
     " key INTEGER PRIMARY KEY,"
@@ -166,9 +166,9 @@ static const char version_3[] =
     " digest BLOB NOT NULL,"
     " UNIQUE (session, id)) STRICT;";
 
-/* A lease is renewed with each write, and stands beside its feature for that. Events are numbered
- * over all generations, small, and only added: they lie in their order. A record may be long, and
- * is written over in place, so it lies in a table by its row, found through the index. */
+/* A lease is renewed with each write, so it has its own table. Events are numbered across all
+ * generations; they are small and only appended, so they are stored in their order. A record may be
+ * long and is overwritten in place, so its table has row ids and is searched through the index. */
 static const char version_4[] =
     "CREATE TABLE feature ("
     " key INTEGER PRIMARY KEY AUTOINCREMENT,"
@@ -178,9 +178,9 @@ static const char version_4[] =
     " repository TEXT NOT NULL,"
     " id TEXT NOT NULL,"
     " name TEXT NOT NULL,"
-    " run TEXT," /* of whoever held it last */
+    " run TEXT," /* of the last holder */
     " UNIQUE (repository, id)) STRICT;"
-    "CREATE TABLE feature_lease (" /* as `lease` */
+    "CREATE TABLE feature_lease (" /* like `lease` */
     " feature INTEGER PRIMARY KEY,"
     " epoch INTEGER NOT NULL,"
     " owner TEXT,"
@@ -206,8 +206,8 @@ static const char version_4[] =
     " json TEXT NOT NULL,"
     " PRIMARY KEY (feature, generation, number)) STRICT, WITHOUT ROWID;";
 
-/* What others come back for. Few, and not for long: they go by the time at which they expire. A
- * task may be there before its session is, which is named by its id for that. */
+/* Tasks that clients ask about later. They are few and short-lived, and are deleted when they
+ * expire. A task may exist before its session, so the session is stored by its id. */
 static const char version_5[] =
     "CREATE TABLE task ("
     " key INTEGER PRIMARY KEY,"
@@ -216,9 +216,9 @@ static const char version_5[] =
     " session TEXT,"
     " created INTEGER NOT NULL,"
     " ended INTEGER NOT NULL DEFAULT 0,"
-    " expires INTEGER NOT NULL DEFAULT 0," /* 0: it works */
+    " expires INTEGER NOT NULL DEFAULT 0," /* 0: working */
     " status TEXT NOT NULL CHECK (status IN ('working', 'completed', 'failed', 'cancelled')),"
-    " pid INTEGER NOT NULL," /* of its owner, as the next */
+    " pid INTEGER NOT NULL," /* of its owner; so is the next */
     " started INTEGER NOT NULL,"
     " host TEXT NOT NULL,"
     " boot TEXT NOT NULL,"
@@ -236,7 +236,7 @@ static int run_migrations(struct sqlite_link *link, const struct sqlite_migratio
 {
     char pragma[80];
     int64_t version;
-    /* Looked at again under the lock: another process may have been quicker. */
+    /* Checked again under the lock: another process may have migrated the file meanwhile. */
     int code = sqlite_integer(link, error, "PRAGMA user_version", &version);
     if (code != 0 || (uint64_t)version >= count)
         return code;
@@ -252,8 +252,8 @@ static int run_migrations(struct sqlite_link *link, const struct sqlite_migratio
 int sqlite_migrate(struct sqlite_link *link, const struct sqlite_migration *migrations,
                    size_t count, struct bl_error *error)
 {
-    /* For a file that has no page yet: the row of a turn is about 2 KiB, and of pages with 4 KiB
-     * half would stay empty. */
+    /* Applies to a file without pages. The row of a turn is about 2 KiB, which would leave half of
+     * a 4 KiB page unused. */
     int code = sqlite_execute(link, "PRAGMA page_size = 8192", error);
     if (code == 0)
         code = sqlite_execute(link, "BEGIN EXCLUSIVE", error);

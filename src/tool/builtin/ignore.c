@@ -1,5 +1,5 @@
-/* Rules of what is ignored: .gitignore and .git/info/exclude as git reads them, and .ignore, which
- * is written alike and goes before both. */
+/* Ignore rules: .gitignore and .git/info/exclude as Git reads them, and .ignore, which has the same
+ * syntax and takes precedence over both. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 
 struct rule {
     struct bl_text pattern;
-    size_t literal; /* so many bytes of it, at least, have no wildcard */
+    size_t literal; /* at least this many bytes at its start have no wildcard */
     bool negated;
-    bool folders; /* it is about folders alone */
-    bool by_name; /* it has no slash, and is held against names */
-    bool suffix;  /* a star, and then no wildcard */
+    bool folders; /* matches only folders */
+    bool by_name; /* has no slash, and is compared with names */
+    bool suffix;  /* a star, followed by text without wildcards */
 };
 
 /* The rules of one file. */
 struct rules {
-    char *memory; /* what the patterns point into */
+    char *memory; /* holds the bytes of the patterns */
     struct rule *list;
     size_t count;
 };
@@ -30,7 +30,7 @@ struct rules {
 struct ignore {
     atomic_uint references;
     struct ignore *above;
-    size_t base; /* of a path: what stands before it is the folder's */
+    size_t base; /* size of the part of a path that belongs to the folder */
     bool is_repository;
     struct rules ignore;
     struct rules gitignore;
@@ -52,7 +52,7 @@ static size_t literal_size(struct bl_text text)
     return size;
 }
 
-/* Without the spaces at its end, save one that a backslash keeps. */
+/* Removes trailing spaces, except one escaped by a backslash. */
 static struct bl_text trim_spaces(struct bl_text line)
 {
     size_t kept = 0;
@@ -85,7 +85,7 @@ static void ignore_add_rule(struct rules *rules, struct bl_text line)
     rules->list[rules->count++] = rule;
 }
 
-/* Takes the bytes over. */
+/* Takes ownership of the bytes. */
 static void parse_rules(struct rules *rules, char *bytes, size_t size)
 {
     struct bl_text rest = {bytes, size}, line;
@@ -108,8 +108,8 @@ static void parse_rules(struct rules *rules, char *bytes, size_t size)
     }
 }
 
-/* All of a small regular file. -1: there is none, or it cannot be read; errno is ENOENT if it is
- * not there. */
+/* Reads all of a small regular file. Returns -1 if there is none, or it cannot be read; errno is
+ * ENOENT if it does not exist. */
 static ssize_t ignore_load(int folder, const char *path, int flags, size_t size_max,
                            char **ret_bytes)
 {
@@ -150,7 +150,8 @@ static void load_rules(struct rules *rules, int folder, const char *path, int fl
         ++*unread;
 }
 
-/* The first line of a small file, without a prefix, in the arena. Empty: it is not of that kind. */
+/* Returns the first line of a small file, without the prefix, in the arena. Empty if the file has
+ * no such line. */
 static struct bl_text load_line(struct bl_arena *arena, int folder, const char *path,
                                 const char *prefix)
 {
@@ -166,8 +167,8 @@ static struct bl_text load_line(struct bl_arena *arena, int folder, const char *
     return line;
 }
 
-/* Of a working tree that is linked to a repository elsewhere: its `.git` is a file that names a
- * folder, in which another one names what all such trees share. */
+/* Loads the rules of a linked working tree: its `.git` is a file that names a folder, in which
+ * another file names the folder that all such trees share. */
 static void load_linked(struct rules *rules, int folder, uint64_t *unread)
 {
     struct bl_arena arena = {0};
@@ -213,7 +214,7 @@ struct ignore *ignore_enter(struct ignore *above, int folder, size_t base, unsig
                             uint64_t *unread)
 {
     struct ignore own = {.base = base};
-    /* Links are not followed, as git does not: their target may be anything. */
+    /* Links are not followed, as in Git: their target may be anything. */
     if (kinds & IGNORE_IGNORE)
         load_rules(&own.ignore, folder, ".ignore", O_NOFOLLOW, unread);
     if (kinds & IGNORE_GITIGNORE)
@@ -266,8 +267,9 @@ static bool match_name(const struct rule *rule, struct bl_text name)
     return wild_match(pattern, name, 0);
 }
 
-/* Of a path below the folder of the rule. What has no wildcard is compared first, and the rest is
- * then a pattern of its own, so that two stars behind it count as a whole part: git does it so. */
+/* Matches a path below the folder of the rule. The part without wildcards is compared first, and
+ * the rest is then a pattern of its own, so that two stars after it count as a whole part, as in
+ * Git. */
 static bool ignore_match_path(const struct rule *rule, struct bl_text path)
 {
     struct bl_text pattern = rule->pattern;
@@ -289,7 +291,7 @@ enum verdict {
     KEPT,
 };
 
-/* The last rule that fits decides. */
+/* The last matching rule decides. */
 static enum verdict ignore_decide(const struct rules *rules, size_t base, struct bl_text path,
                                   size_t name, bool is_folder)
 {
@@ -314,7 +316,7 @@ bool ignore_has(const struct ignore *ignore, struct bl_text path, size_t name, b
         verdict = ignore_decide(&at->gitignore, at->base, path, name, is_folder);
         if (verdict == UNDECIDED && at->is_repository) {
             verdict = ignore_decide(&at->exclude, at->base, path, name, is_folder);
-            /* What stands above another repository is not about this one. */
+            /* Rules above another repository do not apply to this one. */
             break;
         }
     }

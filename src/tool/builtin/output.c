@@ -2,8 +2,8 @@
 
 static const struct bl_text replacement = BL_TEXT("\xEF\xBF\xBD");
 
-/* What of `bytes` is certain goes to `out`; returns how many bytes, at most three, are the
- * beginning of a sequence that could still be completed. */
+/* Appends the valid part of `bytes` to `out`. Returns the size, at most three bytes, of an
+ * incomplete sequence at the end. */
 static size_t filter(struct bl_text bytes, struct bl_buffer *out)
 {
     while (bytes.size > 0) {
@@ -23,7 +23,7 @@ static size_t filter(struct bl_text bytes, struct bl_buffer *out)
 
 void output_filter_add(struct output_filter *output, struct bl_text bytes, struct bl_buffer *out)
 {
-    /* One byte at a time joins what is held, until that is a sequence, or broken. */
+    /* Add single bytes to the held ones until they form a sequence or are invalid. */
     while (output->held_size > 0 && bytes.size > 0) {
         output->held[output->held_size++] = *bytes.data++;
         bytes.size--;
@@ -74,7 +74,7 @@ struct bl_text output_text_end(struct output_text *output)
     return bl_buffer_text(&output->piece);
 }
 
-/* What was left out of the middle may have begun or ended inside of a character. */
+/* The part left out of the middle may begin or end inside a character. */
 void output_text_write(const struct output_text *output, struct bl_buffer *out)
 {
     struct output_filter filter = {0};

@@ -12,7 +12,7 @@ static bool mcp_name_is_plain(char byte)
            (byte >= '0' && byte <= '9') || byte == '_' || byte == '-';
 }
 
-/* As much of `text` as fits; one '_' for each byte that models do not take. */
+/* Appends as much of `text` as fits, with '_' for each byte that models do not accept. */
 static size_t mcp_name_put(char out[MCP_NAME_SIZE], size_t size, struct bl_text text)
 {
     for (size_t i = 0; i < text.size && size < MCP_NAME_SIZE - 1; i++)
@@ -39,12 +39,12 @@ bool mcp_name_is_possible(struct bl_text pattern)
         return bl_text_starts_with(literal, prefix) || bl_text_starts_with(prefix, literal);
     if (!bl_text_starts_with(pattern, prefix) || pattern.size >= MCP_NAME_SIZE)
         return false;
-    /* A server and a tool, neither of them empty. */
+    /* A server and a tool, both not empty. */
     const char *server = pattern.data + prefix.size, *end = pattern.data + pattern.size;
     const char *between = end - server > 1 ? memmem(server + 1, (size_t)(end - server - 1), BETWEEN,
                                                     sizeof BETWEEN - 1)
                                            : NULL;
-    /* One of the full length may have been cut, and lack what is between. */
+    /* A name of the full length may be shortened, and lack the separator. */
     return pattern.size == MCP_NAME_SIZE - 1 ||
            (between != NULL && between + sizeof BETWEEN - 1 < end);
 }
