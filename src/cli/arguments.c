@@ -6,7 +6,7 @@ static const char *const json_names[] = {
 };
 const struct bl_names cli_json_formats = BL_NAMES(json_names);
 
-/* `value` (NULL is fine) may be the name of a JSON format; else `*format` stays. */
+/* Sets `*format` if `value` names a JSON format; `value` may be NULL. */
 static void format_take_json(const char *value, enum cli_format *format)
 {
     size_t found;

@@ -5,13 +5,13 @@
 #define LONG_ENVELOPE_MAX ((size_t)2 * 1024 * 1024 * 1024)
 
 struct head {
-    const char *type; /* NULL: there is no stream */
+    const char *type; /* NULL outside of streams */
     int64_t written_wall_ns;
     const char *command;
     int32_t exit_code;
     enum cli_format format;
     uint32_t version;
-    const struct bl_error *error; /* NULL: none */
+    const struct bl_error *error; /* NULL if none */
 };
 
 static const char *const result_names[] = {"result"};

@@ -3,8 +3,8 @@
 
 #include "cli.h"
 
-/* Without a runtime folder there are no records and no guard: stops work, and a later belay can say
- * less of a process that was killed. */
+/* Without a runtime folder there are no records and no guard: stops still work, but a later belay
+ * knows less about a process that was killed. */
 void cli_processes_begin(void)
 {
     bl_proc_adopt_orphans();

@@ -32,7 +32,7 @@ static const char *signal_name(int number)
     return "signal";
 }
 
-/* A listener's main: the first signal of all stops, any later one hurries. */
+/* Main of a listener: the first of all signals stops the scope, each later one hurries. */
 static int signals_listen_main(void *argument)
 {
     struct cli_signal_listener *listener = argument;

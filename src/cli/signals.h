@@ -1,5 +1,5 @@
-/* Signals that stop: the first one stops a scope, later ones mean that somebody has no patience
- * left. One fiber listens for each. */
+/* Stop signals: the first one stops a scope, and each later one hurries the stop. One fiber listens
+ * for each signal. */
 #ifndef BELAY_CLI_SIGNALS_H
 #define BELAY_CLI_SIGNALS_H
 
@@ -13,35 +13,34 @@ struct cli_signals;
 
 struct cli_signal_listener {
     struct cli_signals *signals;
-    struct bl_signal *signal; /* NULL: was ignored at the start, and stays so */
+    struct bl_signal *signal; /* NULL if it was ignored at the start: it stays ignored */
     int number;
 };
 
 /* Embedded by its owner, zeroed. */
 struct cli_signals {
-    struct bl_scope *scope; /* what the first one stops: reason signal, origin its name */
-    struct bl_scope *after; /* what it stops when that one is claimed, because the work is done and
-                               only its answer is not out; NULL: nothing */
-    void (*hurry)(void *context); /* for each later one; may wait */
+    struct bl_scope *scope; /* stopped by the first signal, with its name as the origin */
+    struct bl_scope *after; /* stopped instead if `scope` is claimed: the work is done, only its
+                               answer is not written yet; NULL if none */
+    void (*hurry)(void *context); /* called for each later signal; may wait */
     void *context;
-    int first; /* the one that stopped the scope; 0: none */
+    int first; /* the signal that stopped the scope; 0 if none */
     bool blocked;
-    sigset_t before; /* the mask, when blocked */
+    sigset_t before; /* the mask before blocking */
     struct bl_nursery nursery;
     struct cli_signal_listener listeners[CLI_SIGNALS];
 };
 
-/* From here on stop signals are held back: none ends the process while nobody can say how it ended.
- */
+/* Blocks the stop signals, so that none ends the process before it can report its end. */
 void cli_signals_block(struct cli_signals *signals);
-/* Listens for SIGINT and SIGTERM and, unless they were ignored at the start (nohup(1), and shells
- * for what they start in the background), SIGHUP and SIGQUIT; those that were held back come now.
- * On error too cli_signals_end must be called. */
+/* Listens for SIGINT and SIGTERM and, unless they were ignored at the start (by nohup(1), or by a
+ * shell for background commands), for SIGHUP and SIGQUIT. Blocked signals are delivered now.
+ * cli_signals_end must be called even after an error. */
 int cli_signals_start(struct cli_signals *signals, struct bl_scope *scope,
                       void (*hurry)(void *context), void *context);
-/* Waits until nobody hurries any more. */
+/* Ends the listeners; waits for running calls of `hurry`. */
 void cli_signals_end(struct cli_signals *signals);
-/* True when the process ignores that signal. */
+/* True if the process ignores the signal. */
 bool cli_signal_ignored(int number);
 
 #endif

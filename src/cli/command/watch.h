@@ -1,4 +1,4 @@
-/* Events of runs as lines for people: what a model says, line by line, and what it does. */
+/* Events of runs as lines for people: the model's text, line by line, and what it does. */
 #ifndef BELAY_CLI_WATCH_H
 #define BELAY_CLI_WATCH_H
 
@@ -6,16 +6,16 @@
 
 /* Embedded by its owner. */
 struct watch_text {
-    bool all;                /* of several sessions: each line says which */
-    struct bl_buffer said;   /* the beginning of a line of somebody's */
-    struct bl_buffer source; /* whose that is */
+    bool all;                /* several sessions: each line names its session */
+    struct bl_buffer said;   /* an unfinished line of output */
+    struct bl_buffer source; /* the source of that line */
 };
 
 void watch_text_init(struct watch_text *text, bool all);
 void watch_text_done(struct watch_text *text);
-/* Appends what is to be shown of an event (docs/schemas/event.json): nothing, or whole lines. */
+/* Appends the lines that show an event (docs/schemas/event.json); nothing for some events. */
 void watch_text_event(struct watch_text *text, const struct bl_json *event, struct bl_buffer *out);
-/* The rest of a line that has no end. */
+/* Appends an unfinished line. */
 void watch_text_end(struct watch_text *text, struct bl_buffer *out);
 
 #endif

@@ -10,8 +10,8 @@
 
 /* ---- git ------------------------------------------------------------------------------------- */
 
-/* What git prints, in the arena. False: it is not there, this is no repository, or it takes too
- * long. */
+/* Runs git and returns its output in the arena. Returns false if git is not installed, the folder
+ * is not in a repository, or git takes too long. */
 static bool ask_git(struct bl_git *git, struct bl_arena *arena, const struct bl_git_call *call,
                     const char *const *arguments, struct bl_text *ret_output)
 {
@@ -27,7 +27,7 @@ static bool ask_git(struct bl_git *git, struct bl_arena *arena, const struct bl_
     return true;
 }
 
-/* The repository around the directory: both paths, from one program. */
+/* Finds the repository of the directory: both paths, with a single git process. */
 static bool find_repository(struct bl_git *git, struct bl_arena *arena, struct bl_git_call *call)
 {
     struct bl_text output, folder;
@@ -64,7 +64,7 @@ static void look_at_git(struct run_work *work, struct bootstrap *bootstrap)
     bl_git_done(&git);
 }
 
-/* ---- The face -------------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static void before(struct run_work *work)
 {
@@ -108,7 +108,7 @@ static int probe_and_run(struct cli_call *call, const struct run_options *option
     struct bl_container_check check;
 
     bl_list_init(&bootstrap.matches);
-    /* Asked again for the report, it answers from memory, and starts nothing in the loop. */
+    /* The result is cached, so that the report starts no process in the loop. */
     if (options->workspace.container == BL_MECHANISM_NONE)
         bl_container_check(BL_MECHANISM_CGROUP2, &check);
     return run_work_do(call, options, &face, &bootstrap);

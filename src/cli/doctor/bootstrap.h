@@ -1,5 +1,5 @@
-/* The parts of `belay bootstrap`: collecting it (bootstrap.c), and the two ways of writing it down
- * (bootstrap_report.c). */
+/* The parts of `belay bootstrap`: collecting the facts (bootstrap.c), and writing them as text or
+ * JSON (bootstrap_report.c). */
 #ifndef BELAY_CLI_BOOTSTRAP_H
 #define BELAY_CLI_BOOTSTRAP_H
 
@@ -10,14 +10,14 @@ struct bootstrap_instruction {
     uint64_t bytes;
 };
 
-/* What a session starts with, and its first turn. */
+/* The facts about the start of a session, and its first turn. */
 struct bootstrap {
-    /* Before the turn. */
-    const char *git_branch; /* NULL: not known */
-    int git_dirty;          /* -1: not known */
+    /* Collected before the turn. */
+    const char *git_branch; /* NULL if unknown */
+    int git_dirty;          /* -1 if unknown */
     struct bl_list matches; /* struct bl_route_match */
-    /* bootstrap_fill. */
-    const char *session_id; /* NULL: it was stopped before it had one */
+    /* Set by bootstrap_fill. */
+    const char *session_id; /* NULL if stopped before a session was opened */
     struct bl_text prompt;
     const char *directory;
     struct bootstrap_instruction *instructions;
@@ -33,13 +33,13 @@ struct bootstrap {
     enum bl_permission_mode mode;
     const char *container;
     enum bl_sandbox sandbox;
-    const struct bl_turn_result *first; /* turn; NULL: there was none */
+    const struct bl_turn_result *first; /* the first turn; NULL if there was none */
     enum bl_turn_end end;
     struct bl_text turn; /* as JSON */
     bool persisted;      /* the turn is in the store */
 };
 
-/* After the run, unless it could not begin. */
+/* Fills in the facts after the run; not called if the run could not start. */
 void bootstrap_fill(struct bootstrap *bootstrap, struct run_work *work);
 void bootstrap_text(struct bl_buffer *out, const struct bootstrap *bootstrap);
 

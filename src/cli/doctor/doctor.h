@@ -1,4 +1,4 @@
-/* What `belay doctor` found, and the two ways of writing it down. */
+/* The report of `belay doctor`, and how it is written as text and JSON. */
 #ifndef BELAY_CLI_DOCTOR_H
 #define BELAY_CLI_DOCTOR_H
 
@@ -24,18 +24,18 @@ struct doctor_report {
     struct probe_limits limits;
 };
 
-/* The container of --container auto: the strongest that leaves a tool's view of the machine as it
- * is. NULL: there is none. */
+/* Returns the container of --container auto: the strongest one that does not change a tool's view
+ * of the machine. NULL if none is available. */
 const char *doctor_default_container(const struct doctor_report *report);
 
-/* A report as doctor_answer has it. */
+/* The report in the form that doctor_answer describes. */
 struct doctor_view {
     const char *version;
-    const char *standard; /* the container by default; NULL: there is none */
+    const char *standard; /* the default container; NULL if none is available */
     const struct probe_system *system;
     const struct probe_check *containers;
     const struct probe_check *sandbox;
-    size_t check_count; /* of either */
+    size_t check_count; /* of containers and of sandbox */
     const struct probe_check *cells;
     const struct probe_fibers *fibers;
     const struct probe_library *libraries;
@@ -43,7 +43,7 @@ struct doctor_view {
     const struct probe_limits *limits;
 };
 struct doctor_view doctor_view(const struct doctor_report *report);
-/* For people, 80 columns wide. BL_ELIMIT: it does not fit. */
+/* Writes the report for people, 80 columns wide. BL_ELIMIT if it does not fit. */
 int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report, bool colour);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the doctor finds out by itself: facts of the system, the kernel and the libraries.
- * Containers and the sandbox are proc's to try. */
+/* The doctor's own probes: facts about the system, the kernel and the libraries. Room proc tries
+ * containers and the sandbox. */
 #ifndef BELAY_CLI_PROBE_H
 #define BELAY_CLI_PROBE_H
 
@@ -8,16 +8,16 @@
 enum probe_state {
     PROBE_NO,
     PROBE_OK,
-    PROBE_UNTRIED, /* the probe itself could not be made */
+    PROBE_UNTRIED, /* the probe itself failed */
 };
 
-/* One thing that the machine offers or not. */
+/* One feature of the machine, available or not. */
 struct probe_check {
     const char *name;
     int state;        /* enum probe_state */
-    char version[64]; /* empty: none is known */
-    char detail[256]; /* how, or why not */
-    char hint[256];   /* what to do to get it; empty when it is there */
+    char version[64]; /* empty if unknown */
+    char detail[256]; /* how it is available, or why not */
+    char hint[256];   /* how to get it; empty if it is available */
 };
 
 void probe_answer(struct probe_check *check, enum probe_state state, const char *format, ...)
@@ -31,7 +31,7 @@ void probe_seccomp(struct probe_check *check);
 
 /* ---- probe_cell.c ---------------------------------------------------------------------------- */
 
-/* Runs one. */
+/* Runs a cell. */
 void probe_cells(struct probe_check *check);
 
 /* ---- probe_system.c -------------------------------------------------------------------------- */
@@ -54,13 +54,13 @@ struct probe_limit {
 struct probe_limits {
     struct probe_limit open_files;
     struct probe_limit processes;
-    int64_t memory_maps;       /* vm.max_map_count; -1: not known */
-    int64_t memory_overcommit; /* vm.overcommit_memory; -1: not known */
+    int64_t memory_maps;       /* vm.max_map_count; -1 if unknown */
+    int64_t memory_overcommit; /* vm.overcommit_memory; -1 if unknown */
 };
 
 struct probe_fibers {
     const char *guard;
-    uint32_t fibers_max; /* 0: no limit of our own */
+    uint32_t fibers_max; /* 0 if belay sets no limit */
     uint64_t stack_bytes;
 };
 

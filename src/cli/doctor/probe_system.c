@@ -12,7 +12,7 @@
 
 #include <belay/fiber.h>
 
-/* A sysctl that is a number; -1 when it cannot be read. */
+/* Returns the value of a numeric sysctl, or -1 if it cannot be read. */
 static int64_t probe_system_read_number(const char *path)
 {
     char data[64];
@@ -36,7 +36,8 @@ void probe_system(struct probe_system *system)
         snprintf(system->kernel, sizeof system->kernel, "%s", names.release);
         snprintf(system->machine, sizeof system->machine, "%s", names.machine);
     }
-    /* Those that this process may run on; machines beyond cpu_set_t are counted whole. */
+    /* Processors that this process may run on. If cpu_set_t is too small for the machine, all are
+     * counted. */
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
         system->processors = (unsigned)CPU_COUNT(&set);
     } else {

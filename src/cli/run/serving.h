@@ -1,4 +1,4 @@
-/* A command that serves others: signals, store, control socket and runtime around it. */
+/* The frame of a command that serves other programs: signals, store, control socket and runtime. */
 #ifndef BELAY_CLI_SERVING_H
 #define BELAY_CLI_SERVING_H
 
@@ -10,14 +10,14 @@ struct serving {
     struct cli_call *call;
     const struct run_options *options;
     const char *name;
-    /* In a fiber, in the scope that a signal stops: serves until its last client is gone. Not 0: it
-     * could not begin, and `error` says why. */
+    /* Called in a fiber, in the scope that a signal stops. Serves until the last client has left.
+     * Returns an error and sets `*error` if it cannot start. */
     int (*serve)(struct serving *serving, int *ret_exit_code, struct bl_error *error);
-    void *context; /* the command's */
+    void *context; /* of the command */
     /* For `serve`: */
     struct bl_runtime runtime;
     struct bl_activities activities;
-    /* Its own: */
+    /* Private: */
     struct bl_scope scope;
     struct cli_signals signals;
     struct bl_store *store;
@@ -25,10 +25,10 @@ struct serving {
     int exit_code;
 };
 
-/* On a terminal: says which protocol is spoken there. `protocol`: its name and its page. */
+/* On a terminal, prints which protocol the command speaks. `protocol` is its name and its page. */
 void serving_greet(const struct serving *serving, const char *protocol);
-/* With signals, store and control socket around it, on a loop of its own. Returns the exit code of
- * the process. Standard output belongs to `serve`. */
+/* Runs `serve` with signals, store and control socket, on a loop of its own. Returns the exit code
+ * of the process. Standard output belongs to `serve`. */
 int serving_do(struct serving *serving);
 
 #endif

@@ -19,7 +19,7 @@ static int fail_file(struct session_work *work, const char *operation, const cha
 struct export
 {
     struct session_work *work;
-    int fd; /* -1: standard output */
+    int fd; /* -1 for standard output */
     const char *path;
     int failed; /* errno */
 };
@@ -47,7 +47,7 @@ static int session_file_write_line(void *context, struct bl_text line)
     return 0;
 }
 
-/* Under another name beside it, for the owner alone. */
+/* Opens a new file beside `path`, under another name, with access for the owner only. */
 static int open_beside(struct session_work *work, const char *path, const char **ret_beside)
 {
     uint64_t random;

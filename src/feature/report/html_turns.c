@@ -1,4 +1,4 @@
-/* The turns of each task: what was verified, what the Coach said, and what the Player was told. */
+/* The turns of each task: the verification, the Coach's verdict and the Player's feedback. */
 #include "report.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@ static void html_turns_put_text(struct page *page, const char *text)
     page_clean(page, text, CLEAN_HTML_LINE);
 }
 
-/* Words that may be of several lines. */
+/* Puts text that may have several lines. */
 static void put_lines(struct page *page, const char *text)
 {
     page_put(page, "<span class=\"lines\">");
@@ -17,7 +17,7 @@ static void put_lines(struct page *page, const char *text)
     page_put(page, "</span>");
 }
 
-/* Shown as it was written, lines and all. */
+/* Puts preformatted text, folded. */
 static void put_folded(struct page *page, const char *title, struct bl_text text)
 {
     if (text.size == 0)
@@ -160,7 +160,7 @@ static void html_put_turn(struct page *page, const struct report_turn *turn)
     page_put(page, "</article>\n");
 }
 
-/* Open at once are those where something is left to look at. */
+/* Turns of unfinished tasks are unfolded. */
 void report_html_turns(struct page *page, struct report *report)
 {
     bool any = false;

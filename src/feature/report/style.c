@@ -1,4 +1,4 @@
-/* How the HTML report looks: on wide and narrow screens, light and dark, and on paper. */
+/* The style sheet of the HTML report, for wide and narrow screens, light and dark, and paper. */
 #include "report.h"
 
 const char report_style[] =

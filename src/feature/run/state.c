@@ -53,8 +53,8 @@ bool bl_task_state_final(enum bl_task_state state)
     return state >= BL_TASK_COMPLETED;
 }
 
-/* What may follow a state. Once a task has ended it changes only by being wanted again; one that is
- * stopping does not run again before that. */
+/* Changes the state, and asserts that the transition is allowed. A task that has ended can only
+ * become pending again; one that is stopping cannot run again before that. */
 void task_row_move(struct bl_task_row *row, enum bl_task_state to)
 {
     enum {

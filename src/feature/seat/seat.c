@@ -40,7 +40,7 @@ const char *const *seat_shown(const struct seat_house *house, struct bl_arena *a
 {
     struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_AUTO);
 
-    /* A rule that is wrong was found when the settings were read. */
+    /* Invalid rules were reported when the settings were read. */
     bl_settings_apply(&house->project->settings, permissions, NULL);
     const char *const *shown = bl_permissions_shown(permissions, arena);
     bl_permissions_free(permissions);
@@ -54,7 +54,7 @@ static bool is_fine(struct bl_text text)
 
 static const struct bl_text replacement = BL_TEXT("\xEF\xBF\xBD");
 
-/* Valid UTF-8, but for NULs. */
+/* Appends UTF-8 text, with each NUL replaced. */
 static void append_without_nul(struct bl_buffer *out, struct bl_text text)
 {
     while (text.size > 0) {

@@ -1,5 +1,5 @@
-/* Verification of belay's own: the declared commands on a clean copy of a commit. The smoke gate is
- * the same with one command. */
+/* Belay's own verification: runs the declared commands on a clean copy of a commit. The smoke gate
+ * is the same with one command. */
 #ifndef BELAY_FEATURE_VERIFY_H
 #define BELAY_FEATURE_VERIFY_H
 
@@ -8,15 +8,15 @@
 
 struct verify_order {
     const struct bl_verify_plan *plan;
-    const struct bl_smoke_gate *gate; /* instead of the plan's commands; else NULL */
+    const struct bl_smoke_gate *gate; /* runs instead of the plan's commands; NULL: none */
     const char *feature;
-    const char *task; /* NULL: of the gate */
+    const char *task; /* NULL: the gate */
     uint32_t attempt;
     uint32_t turn;
     const char *commit;
     const char *base_commit; /* for `protect` */
-    const char *carry_from;  /* the folder that `carry` paths are copied from: the worktree */
-    const char *folder;      /* where the copy is made: must not exist; gone again afterwards */
+    const char *carry_from;  /* the source of `carry` paths: the worktree */
+    const char *folder;      /* path of the copy: must not exist; removed afterwards */
     void (*active)(void *context, const char *what, uint64_t tokens);
     void (*output)(void *context, struct bl_text bytes);
     void *context;
@@ -25,7 +25,7 @@ struct verify_order {
 struct verify_run {
     const char *command;
     bool setup;
-    int exit_code; /* negative: it did not come to one */
+    int exit_code; /* negative: no exit code */
     uint64_t ms;
 };
 
@@ -34,22 +34,22 @@ struct verify_outcome {
     enum bl_verified value;
     const struct verify_run *runs;
     size_t run_count;
-    struct bl_text why;  /* failed, absent: a sentence with command and exit */
-    struct bl_text tail; /* the end of the output of the command that decided: valid UTF-8, 4 KiB */
-    struct bl_list issues; /* struct issue: a failing command, why it is absent, protected paths
-                              that were changed */
+    struct bl_text why;    /* failed, absent: a sentence with the command and its exit */
+    struct bl_text tail;   /* end of the output of the deciding command: valid UTF-8, 4 KiB */
+    struct bl_list issues; /* struct issue: a failed command, the reason for `absent`, changed
+                              protected paths */
 };
 
-/* In the running fiber and its scope. 0, also when it is absent; BL_ECANCELED, BL_ETIMEDOUT:
- * stopped, and nothing of it runs, nor is the copy left. */
+/* Runs in the current fiber and scope. Returns 0, also for `absent`. BL_ECANCELED, BL_ETIMEDOUT:
+ * stopped; no process of it runs, and the copy is removed. */
 int verify_run(struct seat_house *house, struct git_repository *git,
                const struct verify_order *order, struct bl_arena *arena,
                struct verify_outcome *ret_outcome);
-/* Copies paths below `from` to the same place below `to`, without following a link and without
- * leaving either folder; links stay links, what is there already stays, what is not there, or fits
- * a protected pattern, is passed over. Lists end in NULL; `task` is the id of the unit. In the
- * running fiber and its scope; the work is done on a thread. BL_ECANCELED, BL_ETIMEDOUT: stopped;
- * others: `*ret_why`, in the arena, says what in words. */
+/* Copies paths below `from` to the same place below `to`, without following links and without
+ * leaving either folder. Links stay links. Existing targets stay. Missing sources and paths that
+ * match a protected pattern are skipped. Lists are NULL-terminated; `task` is the id of the unit.
+ * Runs in the current fiber and scope, with the work on a thread. BL_ECANCELED, BL_ETIMEDOUT:
+ * stopped. Other errors: `*ret_why`, in the arena, is the reason in words. */
 int verify_carry(struct bl_arena *arena, const char *task, const char *from, const char *to,
                  const char *const *paths, const char *const *protect, struct bl_text *ret_why);
 extern const struct bl_record verify_record; /* a struct verify_outcome */

@@ -1,9 +1,9 @@
-/* What was said in a session, told again. */
+/* Sends the history of a session again. */
 #include <stdio.h>
 
 #include "acp.h"
 
-/* The result of a call, in the messages behind it; NULL: there is none. */
+/* Returns the result of a call in the later messages, or NULL. */
 static const struct bl_block *find_result(const struct bl_list *messages,
                                           const struct bl_message *from, struct bl_text id)
 {
@@ -73,7 +73,7 @@ static void tell_message(struct acp_session *session, const struct bl_list *mess
             tell_call(session, block, find_result(messages, message, block->id));
             break;
         case BL_BLOCK_IMAGE:
-            /* Those of a call's result belong to it. */
+            /* Images of a call's result belong to the call. */
             if (block->id.size == 0)
                 tell_image(session, id, block);
             break;

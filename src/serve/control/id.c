@@ -15,7 +15,7 @@ bool serve_is_named(const struct bl_activity_view *activity, struct bl_text id)
     return bl_text_equal(activity->id, id) || bl_text_equal(activity->name, id);
 }
 
-/* Its calls end with its turn. */
+/* Tool calls do not count: they end with their turn. */
 bool serve_is_of_session(const struct bl_activity_view *activity, struct bl_text id)
 {
     return bl_text_equal(activity->session, id) && !bl_text_equal(activity->kind, BL_TEXT("call"));
@@ -38,7 +38,7 @@ void serve_names_text(const struct serve_names *names, char *out, size_t out_siz
     out[0] = '\0';
     for (; shown < names->count && shown < BL_COUNT(names->names); shown++) {
         struct bl_text name = names->names[shown];
-        /* With room for what more there is. */
+        /* Leaves room for " and N more". */
         if (size + name.size + 24 >= out_size)
             break;
         size += (size_t)snprintf(out + size, out_size - size, "%s" BL_TEXT_FORMAT,

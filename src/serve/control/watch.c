@@ -1,15 +1,14 @@
 /* Design notes.
  *
- * Whoever watches must not hold up the work: what a client does not read in time is left out, and
- * it is told how much that was as soon as it reads again. That nothing of what it watches runs any
- * more is not left out: if it cannot be told at once it is told later, by the fiber that looks
- * after the client. */
+ * A watcher must not delay the work. Events that a client does not read in time are left out, and
+ * their number is reported as soon as it reads again. The end of the watched work is never left
+ * out: if it cannot be reported at once, the fiber that supervises the client reports it later. */
 #include <string.h>
 
 #include "serve/parts.h"
 
 #define EVENT_MAX ((size_t)16 << 20)
-/* What waits for one who watches, at most. */
+/* Most bytes that may wait to be sent to a watcher. */
 #define WAITING_MAX ((size_t)1 << 20)
 
 static bool control_watch_is_one_of(const char *first, const char *second, struct bl_text id)
@@ -18,7 +17,7 @@ static bool control_watch_is_one_of(const char *first, const char *second, struc
            (second != NULL && bl_text_equal(bl_text_from(second), id));
 }
 
-/* What is in a run or a session. */
+/* Returns whether an event belongs to a part of a run or a session with that id. */
 static bool is_part(const struct bl_event *event, struct bl_text id)
 {
     return control_watch_is_one_of(event->agent, event->cell, id) || bl_text_equal(event->id, id);
@@ -31,7 +30,7 @@ static bool control_watch_is_wanted(const struct serve_watcher *watcher,
     if (id.size == 0 || control_watch_is_one_of(event->run, event->session, id) ||
         is_part(event, id))
         return true;
-    /* A name in full: RUN/AGENT, RUN/CALL, SESSION/CELL. */
+    /* A full name: RUN/AGENT, RUN/CALL, SESSION/CELL. */
     const char *slash = strrchr(watcher->id, '/');
     return slash != NULL && is_part(event, bl_text_from(slash + 1)) &&
            control_watch_is_one_of(event->run, event->session,
@@ -53,7 +52,7 @@ static void tell_missed(struct serve_watcher *watcher)
     watcher->missed = 0;
 }
 
-/* After all that was told of it. */
+/* Follows all its events. */
 static void control_watch_tell_ended(struct serve_watcher *watcher)
 {
     if (watcher->missed > 0)

@@ -7,9 +7,9 @@ static bool equal_caseless(struct bl_text a, struct bl_text b)
     return a.size == b.size && (a.size == 0 || strncasecmp(a.data, b.data, a.size) == 0);
 }
 
-/* ---- Who may ask ----------------------------------------------------------------------------- */
+/* ---- Allowed clients ------------------------------------------------------------------------- */
 
-/* What stands behind "://", if that is there. */
+/* Returns the part after "://", if there is one. */
 static struct bl_text without_scheme(struct bl_text origin)
 {
     ptrdiff_t at = bl_text_find(origin, BL_TEXT("://"));
@@ -27,7 +27,7 @@ static struct bl_text without_port(struct bl_text host)
     return host;
 }
 
-/* A listed host without a port is meant with any. */
+/* A listed host without a port matches any port. */
 static bool is_listed_host(struct bl_text listed, struct bl_text host)
 {
     return equal_caseless(listed, host) ||
@@ -51,8 +51,8 @@ static bool http_header_names_loopback(struct bl_text host)
     return bl_url_loopback(&(struct bl_url){.host = host});
 }
 
-/* A page of this machine's own has an address of http or https; one that is opened as a file says
- * "null", and so may any other. */
+/* A page on this machine has an origin with http or https. A page opened from a file has the origin
+ * "null", as any other page may. */
 bool http_origin_known(const char *const *more, struct bl_text origin)
 {
     struct bl_text host = without_scheme(origin);
@@ -69,7 +69,7 @@ bool http_origin_known(const char *const *more, struct bl_text origin)
            http_header_names_loopback(host);
 }
 
-/* The time depends on the length of what was sent, and on nothing else. */
+/* The time depends only on the length of the header. */
 bool http_token_right(struct bl_text authorization, const char *token)
 {
     static const struct bl_text scheme = BL_TEXT("Bearer ");
@@ -86,9 +86,9 @@ bool http_token_right(struct bl_text authorization, const char *token)
     return different == 0;
 }
 
-/* ---- What is sent and wanted ----------------------------------------------------------------- */
+/* ---- Content types --------------------------------------------------------------------------- */
 
-/* "text/html" of "text/html; charset=utf-8". */
+/* Returns "text/html" for "text/html; charset=utf-8". */
 static struct bl_text media_type(struct bl_text value)
 {
     struct bl_text type = {NULL, 0};
@@ -137,7 +137,7 @@ bool http_header_value(struct bl_arena *arena, struct bl_text value, struct bl_t
     return bl_base64_decode(arena, inner, ret_value) && bl_utf8_valid(*ret_value);
 }
 
-/* ---- Arguments that are headers too ---------------------------------------------------------- */
+/* ---- Arguments repeated in headers ----------------------------------------------------------- */
 
 static bool argument_agrees(struct bl_http_call *call, struct bl_text name,
                             const struct bl_json *value)
@@ -153,11 +153,11 @@ static bool argument_agrees(struct bl_http_call *call, struct bl_text name,
         return false;
     if (bl_json_is(value, BL_JSON_STRING))
         return bl_text_equal(meant, bl_json_text(value));
-    /* 42.0 is 42. */
+    /* 42.0 equals 42. */
     return bl_json_read(arena, meant, NULL, &number, NULL) == 0 && bl_json_equal(number, value);
 }
 
-/* The schema is a tool's, and so is its depth. */
+/* The recursion is as deep as the schema, which is a tool's. */
 bool http_arguments_agree(struct bl_http_call *call, const struct bl_json *schema,
                           const struct bl_json *arguments)
 {

@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * A stream is what comes of one request: notifications, and the answer as the last. Whoever makes
- * them never waits for whoever reads them: events are kept, within bounds, and the connection's own
- * fiber takes them from here. One connection reads a stream at a time; a new one takes its place,
- * because a client that asks again has given up the old one.
+ * A stream has the messages of one request: notifications, and the answer as the last. The producer
+ * never waits for the reader: events are kept, up to a limit, and the connection's own fiber takes
+ * them from here. One connection reads a stream at a time. A new one replaces it, because a client
+ * that connects again has given up the old connection.
  *
- * What is there within a moment is answered as plain JSON; later than that it becomes a stream of
- * events. */
+ * An answer that is complete within a moment is sent as plain JSON; after that, the answer is a
+ * stream of events. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@
 
 #define KEEP_ALIVE_NS (15 * BL_NS_PER_S)
 #define RETRY_MS      1000
-/* Written at once; each has the time above. */
+/* Size of one write; each has mcp_http_take_ns. */
 #define PIECE_SIZE ((size_t)64 * 1024)
 #define PIECE_MAX  ((size_t)256 << 20)
 
@@ -43,7 +43,7 @@ int http_wait(struct bl_semaphore *semaphore, uint64_t until_ns)
     return code == BL_ETIMEDOUT && bl_check() == 0 ? BL_EAGAIN : code;
 }
 
-/* ---- What it holds --------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 struct http_stream *http_stream_new(void)
 {
@@ -136,9 +136,9 @@ bool http_event_id_parse(struct bl_text id, uint32_t *ret_stream, uint64_t *ret_
     return true;
 }
 
-/* ---- A connection that reads it -------------------------------------------------------------- */
+/* ---- The reading connection ------------------------------------------------------------------ */
 
-/* All of it; a peer that takes nothing for long is gone. */
+/* Writes everything. A client that reads nothing for too long counts as disconnected. */
 static int write_in_time(struct bl_http_call *call, struct bl_text bytes)
 {
     int code = 0;
@@ -166,8 +166,8 @@ static void http_stream_write_event(const struct http_stream *stream, const stru
     bl_buffer_append(out, BL_TEXT("\n\n"));
 }
 
-/* Some of the events after that one. They are copied: who waits for the connection may find them
- * gone. */
+/* Copies some of the events after `*after`: during the wait for the connection they may be
+ * dropped. */
 static void http_stream_take_events(const struct http_stream *stream, uint64_t *after,
                                     struct bl_buffer *out)
 {
@@ -182,7 +182,7 @@ static void http_stream_take_events(const struct http_stream *stream, uint64_t *
     }
 }
 
-/* The id that a stream is resumed with before anything has come of it. */
+/* Writes the id with which the stream can be resumed before it has an event. */
 static void write_opening(const struct http_stream *stream, struct bl_buffer *out)
 {
     if (!stream->has_ids)
@@ -249,7 +249,7 @@ static int http_stream_answer_whole(const struct http_stream *stream, struct bl_
     return code;
 }
 
-/* Until there is something, or the time for an answer that is no stream is over. */
+/* Waits for the first event, or until it is too late for a plain answer. */
 static int await_first(struct http_stream *stream, struct http_reader *reader)
 {
     uint64_t until_ns = bl_time_add(bl_now_ns(), mcp_http_first_ns);

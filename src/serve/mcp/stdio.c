@@ -1,4 +1,4 @@
-/* MCP on standard streams: one client, from its first line to its last. */
+/* MCP over standard streams: serves one client. */
 #include "core.h"
 
 #define LINGER_NS (200 * BL_NS_PER_MS)
@@ -8,7 +8,7 @@ struct stdio {
     struct mcp_peer peer;
     struct bl_rpc *rpc;
     struct bl_nursery nursery;
-    const char *gone; /* why; NULL: it is there */
+    const char *gone; /* the reason; NULL: it is connected */
 };
 
 static void mcp_stdio_notify(struct mcp_request *request, const char *method, struct bl_text params)
@@ -71,7 +71,7 @@ static void mcp_stdio_on_notification(void *context, struct bl_text method,
         bl_scope_stop(bl_rpc_call_scope(call), BL_STOP_USER, ORIGIN);
 }
 
-/* All of it is stopped at once, before the requests are: with one reason, and one grace. */
+/* Stops all work at once, before the requests are stopped: with one reason and one grace period. */
 static void mcp_stdio_on_gone(void *context, const char *why)
 {
     struct stdio *stdio = context;
@@ -95,7 +95,7 @@ int mcp_stdio_serve(struct mcp_server *server, const struct bl_mcp_server_option
     };
 
     mcp_peer_init(&stdio->peer, server);
-    /* Below the server's own scope: what stops us stops it in our order. */
+    /* Below the server's own scope: the server's stop reaches it in the server's order. */
     bl_nursery_init(&stdio->nursery, &server->nursery.scope);
     int code = bl_rpc_open(&stdio->nursery, &rpc, &stdio->rpc, error);
     if (code == 0) {
