@@ -1,8 +1,8 @@
-/* Agents: a thousand at once in one process, on the script model, with a store in a file: what each
- * takes of memory while all are at work, steps per second, and how long a stop of all of them
- * takes; and the memory of one whole `belay run` with a tool, warden included. (From the start of
- * `belay run` to its request: see wire.c.) Argument: a folder for the files (default: the current
- * one). */
+/* Agents: a thousand at once in one process, with the script model and a store in a file. Measures
+ * the memory of each while all are at work, steps per second, and the time of a stop of all of
+ * them; and the memory of one whole `belay run` with a tool, including its warden. (For the time
+ * from the start of `belay run` to its request, see wire.c.) Argument: a folder for the files
+ * (default: the current one). */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -51,14 +51,14 @@ struct crowd {
     struct bl_list personas, notices;
     struct bl_arena arena;
     struct bl_scope scope;
-    uint64_t steps;      /* of members, ended */
+    uint64_t steps;      /* completed steps of members */
     bool stops;          /* when all are at work */
     double resident_kib; /* then */
     double stopped_ns;
     double quiet_ns;
 };
 
-/* The root asks for groups, a group for members, a member takes some steps and then thinks. */
+/* The root starts groups, a group starts members, and a member takes some steps and then thinks. */
 static void write_script(struct bl_buffer *out, const char *thought)
 {
     bl_buffer_append(out, BL_TEXT("replies:\n"));
@@ -178,7 +178,7 @@ static double run_crowd(struct crowd *crowd, const char *thought, bool stops)
     return seconds;
 }
 
-/* In a process of its own, so that what was there before does not count. */
+/* Runs in a separate process, so that earlier memory does not count. */
 static void measure_crowd(void)
 {
     double before_kib = status_kib(getpid(), "VmRSS:"), rates[ROUNDS], stops[ROUNDS];
@@ -204,7 +204,7 @@ static void measure_crowd(void)
 
 /* ---- One run --------------------------------------------------------------------------------- */
 
-/* Its name, as the kernel has it: before it is executed, that of this program. */
+/* True if the kernel has that name for a process. Before exec, it is the name of this program. */
 static bool is_named(pid_t pid, const char *name)
 {
     char path[80], found[64] = "";
@@ -218,7 +218,7 @@ static bool is_named(pid_t pid, const char *name)
     return same;
 }
 
-/* The most that belay and its warden ever had resident, each counted by itself. */
+/* The sum of the peak resident memory of belay and of its warden. */
 static double tree_peak_kib(pid_t pid)
 {
     char path[80];

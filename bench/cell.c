@@ -1,4 +1,5 @@
-/* Cells: how long one takes, against a start of Node for the same; many at once; stops; memory. */
+/* Cells: the time of one cell, compared with a start of Node for the same work; many at once;
+ * stops; memory. */
 #include <dirent.h>
 #include <ftw.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 #define CALLS     2000
 #define STOPS     30
 #define SPARES    4u
-#define WARM_NS   (60 * BL_NS_PER_MS) /* for the pool to fill up again */
+#define WARM_NS   (60 * BL_NS_PER_MS) /* for the pool to refill */
 #define YIELD_MS  60000u
 #define SETTLE_NS (2 * BL_NS_PER_S)
 
@@ -160,7 +161,7 @@ static void bench_one(struct hall *hall)
     report_line("create to completed, p99", percentile(ends, CELLS, 0.99), "ms", NULL, 0);
 }
 
-/* ---- Memory of the idle ---- */
+/* ---- Memory of idle workers ---- */
 
 static double pss_kib(const char *pid)
 {
@@ -177,7 +178,7 @@ static double pss_kib(const char *pid)
     return kib;
 }
 
-/* Average of all workers there are. */
+/* Average over all workers. */
 static double worker_mib(unsigned *ret_count)
 {
     DIR *folder = opendir("/proc");

@@ -1,7 +1,7 @@
-/* What sits on the seats of the benchmark of features: the smallest programs that will do. "player"
- * does nothing and says so, "writer" writes a file of its task's name, "coach" approves, "tree
- * FOLDER" is a Player of three processes, one of which ignores SIGTERM, and says by a file in
- * FOLDER that they stand. */
+/* The Players and the Coach of the benchmark of features: the smallest programs that suffice.
+ * "player" does nothing and reports success, "writer" writes a file named after its task, "coach"
+ * approves. "tree FOLDER" is a Player of three processes, one of which ignores SIGTERM; a file in
+ * FOLDER shows that they run. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Reading and writing JSON against cJSON and jansson. */
+/* Reading and writing JSON, compared with cJSON and jansson. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #define ROUNDS   REPORT_ROUNDS
 #define ROUND_NS 20e6
 
-/* One step on one document. Keeps what is to be read or written between calls. */
+/* One operation on one document. Keeps the input between calls. */
 struct subject {
     struct bl_text document;
     struct bl_arena arena;
@@ -117,8 +117,8 @@ static void print_result(const char *document, const char *action, double value_
     report_line(name, value_ns, "ns", baseline, baseline_ns);
 }
 
-/* Runs the three in turn, each for as long as the others, so that a change of the machine's pace
- * meets all of them alike. */
+/* Runs the three in turn for equal times, so that a change in the machine's speed affects all of
+ * them equally. */
 static void compare(struct subject *subject, const char *document, const char *action,
                     step *const steps[3])
 {
@@ -163,7 +163,7 @@ static const char chunk[] =
     "\" the\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}";
 _Static_assert(sizeof(chunk) - 1 == 294, "the contract names a chunk of 294 bytes");
 
-/* One exchange: a question, a call of a tool, its result with numbers, an answer. */
+/* One exchange: a question, a tool call, its result with numbers, an answer. */
 static void write_exchange(struct bl_json_writer *writer, unsigned number)
 {
     static const char question[] =
@@ -230,7 +230,7 @@ static void write_exchange(struct bl_json_writer *writer, unsigned number)
     bl_json_write_end(writer);
 }
 
-/* A conversation of a mebibyte or a little more. */
+/* A conversation of slightly more than a mebibyte. */
 static void write_conversation(struct bl_buffer *out)
 {
     struct bl_json_writer writer;

@@ -1,7 +1,7 @@
-/* How every benchmark measures and reports: the baseline in the same run, in turns with ours,
- * medians, and one JSON object a line on standard output:
+/* Measuring and reporting for all benchmarks: the baseline in the same run, alternating with Belay;
+ * medians; and one JSON object per line on standard output:
  *     {"name":…,"value":…,"unit":…,"baseline":…,"baseline_value":…,"ratio":…}
- * where ratio is how many times better than the baseline ours is. */
+ * where ratio says how many times better than the baseline Belay is. */
 #ifndef BELAY_BENCH_REPORT_H
 #define BELAY_BENCH_REPORT_H
 
@@ -9,7 +9,7 @@
 
 #define REPORT_ROUNDS 15
 
-/* Of this thread's processor time, so that other work on the machine does not count. */
+/* Processor time of this thread, so that other work on the machine does not count. */
 double report_processor_ns(void);
 double report_wall_ns(void);
 /* Sorts `values`. */

@@ -1,9 +1,9 @@
-/* `belay acp` over standard streams, with the script model and a store on this disk: from the start
- * of the process to the answer of `initialize`; prompts one after another; 64 sessions at once, and
- * 100. Argument: path of belay (default: the one of this build).
+/* `belay acp` over standard streams, with the script model and a store on this disk. Measures the
+ * time from the start of the process to the answer to `initialize`, prompts one after another, and
+ * 64 and 100 sessions at once. Argument: path of belay (default: the one of this build).
  *
- * The baselines: `belay --version` for the start, and for a prompt the same line through `cat`,
- * which is what pipes and the scheduler take for themselves. */
+ * The baselines: `belay --version` for the start; for a prompt, the same line through `cat`, which
+ * is the cost of pipes and the scheduler. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -119,7 +119,7 @@ static void peer_write(struct peer *peer, const char *text)
     }
 }
 
-/* The next line, without its end; until the next call. */
+/* Returns the next line without its end. Valid until the next call. */
 static const char *peer_line(struct peer *peer)
 {
     for (;;) {
@@ -145,7 +145,7 @@ static const char *peer_line(struct peer *peer)
     }
 }
 
-/* The number of the request that the line answers; -1: it is no answer. */
+/* Returns the id of the request that the line answers, or -1 if it is not an answer. */
 static long answered(const char *line)
 {
     const char *id = strstr(line, "\"id\":");
@@ -258,7 +258,7 @@ static void measure_start(struct peer *peer)
                 "wanted", WANTED_MS);
 }
 
-/* The same line there and back through a program that does nothing. */
+/* The round trip of the same line through a program that does nothing. */
 static double echo_ms(struct peer *peer, double *values, size_t count)
 {
     static char cat[] = "cat";
@@ -297,7 +297,8 @@ static void measure_prompts(struct peer *peer)
                 echo * 1e3);
 }
 
-/* All sessions ask at once, again as soon as each is answered; the time of one prompt, by all. */
+/* All sessions send a prompt at once, and the next as soon as each is answered. Measures the time
+ * of one prompt over all sessions. */
 static void measure_crowd(struct peer *peer, size_t sessions, long rounds, double alone_ms)
 {
     static char ids[THRONG][80];
@@ -340,7 +341,7 @@ static void measure_crowd(struct peer *peer, size_t sessions, long rounds, doubl
                 idle_mib * 1024);
 }
 
-/* The median of a prompt when it is alone. */
+/* The median time of a prompt without other sessions. */
 static double alone_ms(struct peer *peer)
 {
     double values[100];

@@ -1,5 +1,5 @@
-/* From the start of a process to its end: belay --version against /bin/true. Argument: path of
- * belay (default: the one of this build). */
+/* The time from the start of a process to its end: belay --version, compared with /bin/true.
+ * Argument: path of belay (default: the one of this build). */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stddef.h>

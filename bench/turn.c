@@ -1,7 +1,7 @@
-/* Turns: in memory with the script model; durable with 1, 8, 64 and 512 sessions at once, against a
- * bare SQLite program that commits the same bytes in its best batch; memory of open sessions; and
- * the cost of a turn in a long session. Argument: a folder for the files (default: the current
- * one). */
+/* Turns: in memory with the script model; durable with 1, 8, 64 and 512 sessions at once, compared
+ * with a plain SQLite program that commits the same bytes in its best batch; memory of open
+ * sessions; and the cost of a turn in a long session. Argument: a folder for the files (default:
+ * the current one). */
 #include <fcntl.h>
 #include <limits.h>
 #include <sqlite3.h>
@@ -32,7 +32,7 @@ static struct bl_script *script;
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* A session at work in a fiber of its own. */
+/* A session at work in its own fiber. */
 struct worker {
     struct bl_store *store; /* NULL: in memory */
     struct bl_session session;
@@ -89,14 +89,14 @@ static int worker_main(void *argument)
     bl_arena_init(&arena);
     bl_scope_init(&worker->scope, bl_scope_current());
     bl_receipt_open(&worker->receipt, &worker->scope, worker->id);
-    /* In pieces, since results are kept as long as their loop. */
+    /* In several loops, because results are kept as long as their loop. */
     for (uint64_t left = worker->turns; left > 0; left -= options.max_turns) {
         options.max_turns = left < 100 ? left : 100;
         bl_run(&worker->engine, &worker->session, &worker->receipt, &options, &arena, &result);
         if (result.turns_completed != options.max_turns)
             report_die(result.error != NULL ? result.error->message : "a turn did not complete");
         bl_arena_reset(&arena);
-        /* The loop claims its scope at its end: a new one for the next. */
+        /* The loop claims its scope at its end, so the next one needs a new scope. */
         bl_receipt_close(&worker->receipt);
         bl_scope_done(&worker->scope);
         bl_scope_init(&worker->scope, bl_scope_current());
@@ -178,9 +178,9 @@ static double durable_rate(unsigned sessions, uint64_t turns)
     return (double)(turns / sessions * sessions) / (elapsed_ns / 1e9);
 }
 
-/* ---- The bare program ------------------------------------------------------------------------ */
+/* ---- The plain SQLite program ---------------------------------------------------------------- */
 
-/* Bytes that a turn leaves in the file: its messages, its result, its lines in the journal. */
+/* The bytes that a turn writes to the file: its messages, its result, its lines in the journal. */
 static struct {
     size_t messages, result, lines;
 } bytes;
@@ -296,7 +296,7 @@ static double median_of(double (*measure)(unsigned, uint64_t), unsigned argument
     return report_median(values, ROUNDS);
 }
 
-/* For a rate the larger is better: as time for one, the smaller. */
+/* Reports a rate, for which larger is better, as the time of one, for which smaller is better. */
 static void report_rate(const char *name, double rate, const char *baseline, double baseline_rate)
 {
     report_line(name, 1e6 / rate, "us a turn", baseline,
@@ -341,7 +341,7 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Sessions that are open and have a turn each. */
+/* Measures open sessions with one turn each. */
 static void report_memory(void)
 {
     struct bl_store *store = open_store();
@@ -407,7 +407,7 @@ static void report_in_memory(void)
     report_rate("turn in memory, script model", report_median(values, ROUNDS), "none", 0);
 }
 
-/* Memory first: what the others leave to the allocator would hide it. */
+/* Memory comes first, because memory that the others leave in the allocator would hide it. */
 static int bench_main(void *argument)
 {
     static const struct {

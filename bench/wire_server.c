@@ -35,7 +35,7 @@ static int listen_somewhere(uint16_t *ret_port)
     return fd;
 }
 
-/* Reads a request, its body too: what is left unread would make a reset of our close. */
+/* Reads a request with its body: unread bytes would turn our close into a reset. */
 static void read_request(int fd)
 {
     char bytes[16384];
@@ -88,7 +88,8 @@ static void flood(int listener, const char *event, unsigned events)
     }
 }
 
-/* Who has sent gets the event; who closes is let go. */
+/* Sends the event to clients that have sent a request, and closes the connections of clients that
+ * have closed. */
 static void hold(int listener, const char *event)
 {
     struct epoll_event events[256], watch = {.events = EPOLLIN, .data.fd = listener};

@@ -1,4 +1,5 @@
-/* The other end, in a process of its own: floods, or says one thing and holds the line. */
+/* The server for the benchmark, in a separate process: it floods the client, or sends one event and
+ * holds the connection open. */
 #ifndef BELAY_BENCH_WIRE_SERVER_H
 #define BELAY_BENCH_WIRE_SERVER_H
 
@@ -8,15 +9,15 @@
 struct wire_server {
     pid_t pid;
     uint16_t port;
-    int arrivals; /* of a server that tells: one time stamp (report_wall_ns) a request */
+    int arrivals; /* of wire_server_tell: one time stamp (report_wall_ns) per request */
 };
 
-/* Answers each request with `events` events of `event`, as fast as they are taken, one connection
- * at a time. */
+/* Answers each request with `event`, repeated `events` times, as fast as the client reads; one
+ * connection at a time. */
 struct wire_server wire_server_flood(const char *event, unsigned events);
 /* Answers each request with `event`, and then holds its connection open. */
 struct wire_server wire_server_hold(const char *event);
-/* Tells when the first bytes of a request came, and answers with `event` and the end. */
+/* Reports when the first bytes of a request arrived, answers with `event`, and closes. */
 struct wire_server wire_server_tell(const char *event);
 void wire_server_end(struct wire_server *server);
 

@@ -1,5 +1,5 @@
-/* An agent that plays a script, stopped by another thread after a second: prints what it says while
- * it says it, then the receipt, which tells what was running and what became of it. */
+/* Runs an agent that plays a script, and stops it from another thread after a second: prints its
+ * text as it arrives, then the receipt, which lists the running work and its fate. */
 #include <belay/belay.h>
 
 #include <pthread.h>

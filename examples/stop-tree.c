@@ -1,10 +1,10 @@
-/* A tree of fibers under one deadline, stopped: the ground that belay's turns, tools and sub-agents
- * stand on, at work.
+/* A tree of fibers under one deadline, stopped: the foundation of belay's turns, tools and
+ * sub-agents.
  *
- * A run has 300 ms and three agents. "explore" is stopped by a person at 120 ms, and its siblings
- * do not notice. "review" is done early and claims its commit; from then on nothing can stop it.
- * "build" is still at work when the deadline comes: its steps end at their waits, and each cleans
- * up in a shield. What is printed happened, in that order, at that time. */
+ * A run has a deadline of 300 ms and three agents. A user stops "explore" at 120 ms; its siblings
+ * are not affected. "review" completes early and claims its commit; from then on nothing can stop
+ * it. "build" is still running at the deadline: its steps end at their waits, and each cleans up in
+ * a shield. The output shows the events in order, with their times. */
 #include <stdio.h>
 
 #include <belay/fiber.h>
@@ -40,7 +40,7 @@ static const char *why(int code)
     return code == BL_ETIMEDOUT ? "cut by the deadline" : "cut by a stop";
 }
 
-/* Clean-up that takes a moment: the stop does not reach it, its own limit does. */
+/* Clean-up that takes a moment: the stop does not reach it, but its own limit does. */
 static void clean_up(int depth, const char *name, uint64_t duration_ns)
 {
     struct bl_scope shield;

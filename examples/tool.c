@@ -1,5 +1,5 @@
-/* A tool in C: a turn in which the model calls `count`, and what it says then. A script plays the
- * model. Build it with: cc tool.c $(pkg-config --cflags --libs belay) */
+/* A tool in C: runs a turn in which the model calls `count`, and prints its answer. A script plays
+ * the model. Build it with: cc tool.c $(pkg-config --cflags --libs belay) */
 #include <stdio.h>
 
 #include <belay/belay.h>
@@ -11,7 +11,7 @@ static const char schema[] = "{\"type\":\"object\",\"required\":[\"text\"],"
                              "\"properties\":{\"text\":{\"type\":\"string\"}}}";
 
 /* Counts words. The input is an object; the result is made in the call's arena. A stop of the call
- * ends its waits: the tool returns the code that the wait has returned. */
+ * ends its waits: the tool returns the code of the wait. */
 static int count_call(void *context, const struct bl_tool_call *call,
                       struct bl_tool_result *ret_result, struct bl_error *error)
 {
@@ -33,7 +33,7 @@ static enum bl_permit count_permit(void *context, const struct bl_tool_call *cal
     return BL_PERMIT_ALLOWED;
 }
 
-/* Runs one prompt to its end, at most 10 s from now. */
+/* Runs one prompt, with a limit of 10 s. */
 static int prompt(void *model)
 {
     struct bl_tool_offer offer = {.name = "count", .schema = bl_text_from(schema)};

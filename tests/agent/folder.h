@@ -1,4 +1,4 @@
-/* A folder with a home and a workspace in it, for tests of what is found in files. */
+/* A folder with a home and a workspace, for tests of files that are searched. */
 #ifndef BELAY_TESTS_FOLDER_H
 #define BELAY_TESTS_FOLDER_H
 
@@ -16,17 +16,17 @@ struct folder {
     struct bl_arena arena;
     struct bl_list notices; /* struct bl_notice */
     char path[4096];
-    char home[256]; /* as it was */
+    char home[256]; /* the original value */
 };
 
-/* Absolute path of something below it, until the next call. */
+/* Returns an absolute path below the folder, valid until the next call. */
 static inline const char *folder_path(struct folder *folder, const char *relative)
 {
     snprintf(folder->path, sizeof folder->path, "%s/%s", folder->root, relative);
     return folder->path;
 }
 
-/* Makes a folder below it, and those above that. */
+/* Makes a folder below it, with its parents. */
 static inline void folder_make(struct folder *folder, const char *relative)
 {
     folder_path(folder, relative);
@@ -56,7 +56,7 @@ static inline void folder_write(struct folder *folder, const char *relative, str
     fclose(file);
 }
 
-/* The user's own files are below config/belay, the repository is work/, and work/a/b is in it. */
+/* The user's own files are below config/belay; the repository is work/, and work/a/b is in it. */
 static inline int folder_begin(void **state)
 {
     struct folder *folder = bl_zalloc(sizeof *folder);
@@ -90,7 +90,7 @@ static inline int folder_end(void **state)
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_begin, folder_end)
 
-/* The only notice there is says that, without the folder's own path; it is then forgotten. */
+/* Checks that this is the only notice, without the folder's path, and clears the list. */
 static inline void folder_expect_notice(struct folder *folder, const char *text)
 {
     size_t cut = strlen(folder->root) + 1;

@@ -121,7 +121,7 @@ size_t rig_told(const struct rig *rig, enum bl_event_type type)
     return rig_told_of(rig, part, NULL);
 }
 
-/* All that was told fits its schema; of very much, the beginning. */
+/* Checks all events against their schema; of very many, only the beginning. */
 static void check_events(struct rig *rig)
 {
     const char *root = getenv("BELAY_SOURCE_ROOT");
@@ -140,7 +140,7 @@ static void check_events(struct rig *rig)
         const struct bl_json *event = NULL;
         struct bl_list problems;
         if (rest.size == 0 && rig->events.size > CHECKED_MAX)
-            break; /* it may be cut */
+            break; /* may be cut */
         if (CHECK_EQUAL(bl_json_read(&rig->arena, line, NULL, &event, NULL), 0) &&
             !CHECK_EQUAL(bl_json_schema_check(schema, event, &rig->arena, &problems), 0))
             print_error(BL_TEXT_FORMAT "\n", BL_TEXT_ARG(line));
@@ -149,7 +149,7 @@ static void check_events(struct rig *rig)
     bl_free((void *)(uintptr_t)text.data);
 }
 
-/* ---- From beginning to end ------------------------------------------------------------------- */
+/* ---- Setup and teardown ---------------------------------------------------------------------- */
 
 void rig_init(struct rig *rig, const char *script)
 {
@@ -184,7 +184,7 @@ void rig_init(struct rig *rig, const char *script)
     bl_turn_limits_init(&rig->options.limits);
 }
 
-/* Files are all that tests leave there. */
+/* Tests leave only files there. */
 static void remove_folder(const char *path)
 {
     DIR *folder = opendir(path);
@@ -256,7 +256,7 @@ void rig_close(struct rig *rig)
     rig->agent = NULL;
 }
 
-/* ---- What came of it ------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 const struct bl_turn_result *rig_turn(const struct rig *rig)
 {
@@ -306,7 +306,7 @@ const struct bl_store_summary *rig_child(struct rig *rig, const char *persona)
     return &none;
 }
 
-/* A user first, an assistant last; what an answer asks for is in the message behind it. */
+/* A user first, an assistant last; results of an answer's calls are in the next message. */
 static void check_turn(const struct bl_list *messages)
 {
     enum bl_role role = BL_ROLE_USER;
@@ -322,7 +322,7 @@ static void check_turn(const struct bl_list *messages)
             const struct bl_block *block = BL_CONTAINER(part, struct bl_block, link);
             results += block->type == BL_BLOCK_RESULT;
             asked += block->type == BL_BLOCK_CALL;
-            /* What was injected stands behind the results. */
+            /* Injected messages follow the results. */
             CHECK(block->type != BL_BLOCK_RESULT || part->previous == &message->blocks ||
                   BL_CONTAINER(part->previous, struct bl_block, link)->type == BL_BLOCK_RESULT);
         }
@@ -365,7 +365,7 @@ const struct bl_json *rig_json(struct rig *rig, struct bl_text text)
     return value;
 }
 
-/* ---- Around it ------------------------------------------------------------------------------- */
+/* ---- Surroundings ---------------------------------------------------------------------------- */
 
 bool rig_has_file(const struct rig *rig, const char *name)
 {

@@ -62,7 +62,7 @@ static void make_tools(struct provided *provided)
                                         .call = run_tool};
 }
 
-/* ---- From beginning to end ------------------------------------------------------------------- */
+/* ---- Setup and teardown ---------------------------------------------------------------------- */
 
 void provided_init(struct provided *provided, enum bl_api api)
 {
@@ -277,9 +277,9 @@ struct bl_text provided_stored(struct provided *provided)
     return text;
 }
 
-/* ---- Streams that ask for a tool ------------------------------------------------------------- */
+/* ---- Streams with a tool call ---------------------------------------------------------------- */
 
-/* As JSON. */
+/* Returns the text as a JSON string. */
 static struct bl_text quoted(struct bl_arena *arena, struct bl_text text)
 {
     struct bl_json_writer writer;
@@ -365,7 +365,7 @@ struct bl_text call_stream(struct bl_arena *arena, enum bl_api api, const char *
     }
     case BL_API_OLLAMA: break;
     }
-    /* An object; what is none is sent as the text that some models make of it. */
+    /* An object; other text is sent as a string, as some models do. */
     bl_arena_init(&scratch);
     if (bl_json_read(&scratch, arguments, NULL, &value, NULL) == 0)
         text = arguments;

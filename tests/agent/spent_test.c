@@ -1,4 +1,4 @@
-/* What a turn with a provider costs, also one that was cut or came late. */
+/* The cost of a turn with a provider, also of one that was cut or retried. */
 #include "provided.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void init_priced(struct provided *provided, struct bl_ledger *ledger)
         bl_ledger_init(ledger, 1, NULL);
 }
 
-/* The most that the request may cost: all of its bytes, and all of the output. */
+/* Returns the most that the request may cost: all of its bytes, and all of the output. */
 static double worst(const struct provided *provided, unsigned request)
 {
     return bl_price_worst(&price, peer_request_body(provided->peer, request).size, OUTPUT_MAX);
@@ -35,7 +35,7 @@ static double cost(uint64_t input, uint64_t output)
     return bl_price_cost(&price, &(struct bl_usage){input, output}, &(struct bl_usage_detail){0});
 }
 
-/* Stops the turn when the listener hears of that. */
+/* Stops the turn at that event. */
 struct stopper {
     struct provided *provided;
     struct bl_listener inner;
@@ -57,7 +57,7 @@ static void stop_at(struct stopper *stopper, struct provided *provided, enum bl_
     provided->listener = (struct bl_listener){hear_and_stop, stopper};
 }
 
-/* The stream up to the end of its text. */
+/* Returns the stream up to the end of its text. */
 static struct bl_text beginning(void)
 {
     struct bl_text stream = remotely_hello(BL_API_ANTHROPIC);
@@ -80,7 +80,7 @@ static int cut_turn(void *argument BL_UNUSED)
         stop_at(&stopper, provided, BL_EVENT_TEXT_DELTA);
         CHECK_EQUAL(provided_turn(provided, "Say hi."), BL_TURN_CANCELLED);
         const struct bl_spent *spent = &provided->result.spent;
-        /* By the snapshot that came. */
+        /* By the usage snapshot that arrived. */
         CHECK_EQUAL(spent->usage.input_tokens, 3);
         CHECK_EQUAL(spent->usage.output_tokens, 1);
         CHECK(!spent->cost_unknown);
@@ -124,7 +124,7 @@ static int failed_attempts(void *argument BL_UNUSED)
     CHECK_EQUAL(result->spent.usage.input_tokens, 6);
     CHECK_EQUAL(result->spent.usage.output_tokens, 3);
     CHECK(same(result->spent.cost_usd, cost(3, 1) + cost(3, 2)));
-    /* What was refused with 529 is not billed. */
+    /* A refusal with 529 is not billed. */
     CHECK(same(result->spent.cost_usd_max, worst(provided, 0) + cost(3, 2)));
     CHECK(same(ledger.booked_usd, result->spent.cost_usd_max));
     CHECK_EQUAL(bl_usage_total(&provided->session.usage), 5);
@@ -152,7 +152,7 @@ static int stopped_in_backoff(void *argument BL_UNUSED)
     CHECK(has(provided->result.receipt, "\"in backoff 1 of 4\""));
     CHECK(has(provided->result.receipt, "\"fate\":\"aborted\""));
     CHECK_EQUAL(peer_requests(provided->peer), 1);
-    /* Nothing was under way, and what had failed is not billed. */
+    /* Nothing was in flight, and the failed attempt is not billed. */
     CHECK_EQUAL(bl_usage_total(&provided->result.spent.usage), 0);
     CHECK(same(provided->result.spent.cost_usd, 0));
     CHECK(same(provided->result.spent.cost_usd_max, 0));
@@ -173,7 +173,7 @@ static int never_sent(void *argument BL_UNUSED)
     struct bl_ledger ledger;
 
     init_priced(provided, &ledger);
-    /* Nobody answers: it hangs in connect. */
+    /* Connecting hangs. */
     provided_open(provided);
     provided->turn_ns = 100 * MS;
     CHECK_EQUAL(provided_turn(provided, "Say hi."), BL_TURN_TIMEOUT);
@@ -197,7 +197,7 @@ static int refused_for_cost(void *argument BL_UNUSED)
     struct bl_ledger ledger;
 
     init_priced(provided, &ledger);
-    provided->provider.api = BL_API_OPENAI; /* who has no count of its own to ask for */
+    provided->provider.api = BL_API_OPENAI; /* this format has no token counter */
     provided_hello(provided);
     provided_open(provided);
     ledger.limit_usd = 0.0001;

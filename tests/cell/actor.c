@@ -122,7 +122,7 @@ int role_main(int argument_count, char **arguments)
     if (argument_count != 5)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bl_proc_protect(NULL); /* as the program does: its wardens are on record */
+    bl_proc_protect(NULL); /* as the program does: its wardens are recorded */
     alarm(ROLE_LIFE_S);
     role_folder = arguments[3];
     if (strcmp(arguments[4], "-") != 0)
@@ -133,7 +133,7 @@ int role_main(int argument_count, char **arguments)
     return 2;
 }
 
-/* ---- What a host left ---- */
+/* ---- The state after a killed host ---- */
 
 void host_left_terminated(struct house *house, const char *origin, const char *text)
 {
@@ -148,7 +148,7 @@ void host_left_terminated(struct house *house, const char *origin, const char *t
     CHECK(bl_text_equal(house->ended.json, first));
     CHECK_EQUAL(house_observe(house, "c-1", house->ended.terminated.generation, 0), 0);
     CHECK(house_same(house));
-    /* And so it is for the one after that. */
+    /* The next open gives the same answer. */
     first = bl_arena_text(&house->arena, first);
     house_close(house);
     house_open(house);

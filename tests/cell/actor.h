@@ -1,5 +1,5 @@
-/* Another process of this program, with a house in the folder of the test: a host that can be
- * killed. It says in lines how far it is. */
+/* Another process of this program, with a house in the test's folder: a host that can be killed. It
+ * reports its progress in lines. */
 #ifndef BELAY_TESTS_CELL_ACTOR_H
 #define BELAY_TESTS_CELL_ACTOR_H
 
@@ -9,16 +9,16 @@
 
 struct actor {
     int pid;
-    int report; /* what it reports is read here */
+    int report; /* its reports are read here */
 };
 
 /* Starts this program as `role` in the folder; with `fault` as BELAY_FAULT, unless that is NULL. */
 void actor_start(struct actor *actor, const char *role, const char *folder, const char *fault);
 /* The same, with a disk that fails when the role says so (tests/store/faulty.c). */
 void actor_start_faulty(struct actor *actor, const char *role, const char *folder);
-/* The next line that it reports, without its line feed; false: it has ended. */
+/* Reads the next line that it reports, without the line feed. False if it has ended. */
 bool actor_line(struct actor *actor, char *out, size_t out_size);
-/* Waits; its exit code, or -1 where a signal has ended it. */
+/* Waits for it. Returns its exit code, or -1 if a signal ended it. */
 int actor_end(struct actor *actor);
 
 /* ---- In the role ---- */
@@ -32,17 +32,17 @@ bl_fiber_main role_cells, role_terminate, role_complete, role_observe;
 bl_fiber_main role_terminate_sync, role_terminate_dead, role_terminate_recovers;
 bl_fiber_main role_complete_sync, role_complete_dead;
 
-/* limit_test.c: becomes a worker that cannot be locked down. Returns only when that fails. */
+/* limit_test.c: becomes a worker that cannot be locked down. Returns only on failure. */
 int layers_main(char *worker);
-/* garbage_test.c: a process in place of a worker; its exit code. */
+/* garbage_test.c: a process in place of a worker. Returns its exit code. */
 int garbage_main(void);
 
-/* ---- What it left ---- */
+/* ---- The state that it left ---- */
 
-/* The cell c-1 has been terminated, with that origin and output; asked again, and by the host after
- * the next, it is the same. */
+/* Checks that the cell c-1 is terminated, with that origin and output, and that a repeated request
+ * and the next host give the same answer. */
 void host_left_terminated(struct house *house, const char *origin, const char *text);
-/* The value `k` is 1; the cell `id` looks. */
+/* Returns whether the value `k` is 1, as the cell `id` sees it. */
 bool host_left_stored(struct house *house, const char *id);
 
 #endif

@@ -1,4 +1,4 @@
-/* Workers that send garbage, among workers that do not: whatever comes, it ends that one cell. */
+/* Workers that send garbage, among workers that do not: each one ends only its own cell. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- The worker ---- */
 
-/* What a worker may say; garbage is made of it. */
+/* Valid frames of a worker, from which garbage is made. */
 static const char *const garbage_frames[] = {
     "{\"type\":\"item\",\"item\":{\"type\":\"text\",\"text\":\"a\\u0000\\u00e4\"}}",
     "{\"type\":\"item\",\"item\":{\"type\":\"image\",\"image_url\":"
@@ -26,13 +26,13 @@ static const char *const garbage_frames[] = {
     "\"stack\":\"s\"},\"values\":{},\"deleted\":[]}",
 };
 
-/* False: the other side is gone. */
+/* Returns false if the other side has closed. */
 static bool garbage_send(const void *bytes, size_t size)
 {
     return send(LINK_FD, bytes, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* A frame as it may be, or with some bytes changed, cut short, or announced with another length. */
+/* Sends a frame unchanged, with some bytes changed, cut short, or with a wrong length. */
 static bool garbage_send_one(struct bl_random *random)
 {
     const char *frame =
@@ -52,7 +52,7 @@ static bool garbage_send_one(struct bl_random *random)
     return garbage_send(head, sizeof head) && garbage_send(bytes, size);
 }
 
-/* In place of a worker: reads what it is to run, and talks. */
+/* Runs in place of a worker: reads the start frame, and sends garbage. */
 int garbage_main(void)
 {
     static const char ready[] = "\0\0\0\020{\"type\":\"ready\"}";
@@ -74,7 +74,7 @@ int garbage_main(void)
 
 /* ---- The host ---- */
 
-/* Every second worker, by its number, is one that sends garbage, and leaves a file that says so. */
+/* Every second worker, by its number, sends garbage, and leaves a file that records it. */
 static void use_garbage(struct house *house)
 {
     char lines[1024], self[512];
@@ -105,7 +105,7 @@ struct tally {
     unsigned long garbage, lost, sound;
 };
 
-/* Some cells at once; those with a worker that keeps to the protocol complete. */
+/* Runs some cells at once; those with a valid worker complete. */
 static void run_some(struct house *house, unsigned long round, struct tally *tally)
 {
     bool garbage[AT_ONCE];

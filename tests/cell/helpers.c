@@ -27,7 +27,7 @@ static void serve_sleep(const struct bl_cell_call *call, struct bl_cell_call_res
                                                .message = BL_TEXT("stopped")};
 }
 
-/* Ends when the house lets it, whatever stops it, and says that two processes are left. */
+/* Ends when the house allows it, even if it is stopped, and reports two processes left. */
 static void serve_left(struct house *house, const struct bl_cell_call *call,
                        struct bl_cell_call_result *ret_result)
 {
@@ -133,7 +133,7 @@ void house_init(struct house *house, const char *folder)
         CHECK(mkdtemp(house->folder) != NULL);
     }
     snprintf(house->path, sizeof house->path, "%s/store.db", house->folder);
-    house->options.spares = 1; /* each costs time; those who measure want more */
+    house->options.spares = 1; /* each costs time; tests that measure use more */
     bl_arena_init(&house->arena);
     bl_semaphore_init(&house->gate, 0);
 }
@@ -285,7 +285,7 @@ int house_create_limited(struct house *house, const char *id, const char *source
     create.memory_bytes = memory_bytes;
     create.output_bytes = output_bytes;
     int code = bl_cell_create(house->session, &create, &house->fault);
-    /* Where a test did not expect it, that is the only trace of it. */
+    /* If the test did not expect it, this is the only trace. */
     if (code == BL_EREFUSED)
         fprintf(stderr, "create of %s refused: %s: %s %s\n", id,
                 bl_cell_code_name(house->fault.code), house->fault.message, house->fault.detail);
@@ -503,7 +503,7 @@ bool house_process_lives(int64_t pid)
     return pid > 0 && read_process((long)pid, name, sizeof name, &parent);
 }
 
-/* A minute: workers are nice, and wait for all others on a machine that is busy. */
+/* One minute: workers are nice, and wait long on a busy machine. */
 bool house_until(bool (*holds)(void *argument), void *argument)
 {
     for (unsigned i = 0; i < 60000 && !holds(argument); i++)

@@ -9,8 +9,8 @@ int main(int argument_count, char **arguments)
                                                  &race_suite,    &record_suite,  &values_suite,
                                                  &restart_suite, &disk_suite,    &garbage_suite,
                                                  &limit_suite,   &nested_suite,  &speed_suite};
-    /* As the program does: where a warden is given up, on a busy machine, this process looks. The
-     * roles are its children, too, and live only while it has no wardens. */
+    /* As the program does: if a warden is given up on a busy machine, this process takes its place.
+     * The roles are its children, too, and live only while it has no wardens. */
     bl_proc_adopt_orphans();
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return role_main(argument_count, arguments);

@@ -1,4 +1,4 @@
-/* Terminate against completion: one of them wins, and everybody says which. */
+/* Terminate against completion: one of them wins, and all answers agree. */
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,17 +8,17 @@
 struct race {
     struct house *house;
     struct bl_random random;
-    uint64_t span_ns; /* terminate comes within that */
+    uint64_t span_ns; /* terminate is sent within this time */
     unsigned long completed, terminated;
 };
 
-/* When the terminate of a round comes. */
+/* When terminate is sent. */
 enum moment {
     AT_RANDOM,
-    AT_ONCE,       /* before the worker has begun */
-    UNREAD,        /* the worker has settled, and that stands in its socket */
-    COMPLETING,    /* the claim is made, the record is not written */
-    AFTER_THE_END, /* the record is there */
+    AT_ONCE,       /* before the worker has started */
+    UNREAD,        /* the worker has settled, and its frame is still in the socket */
+    COMPLETING,    /* the end is claimed, the record not written */
+    AFTER_THE_END, /* the record is written */
     MOMENT_COUNT,
 };
 
@@ -28,14 +28,14 @@ static bool is_completing(void *argument)
     return cell->state == CELL_COMPLETING || cell_has_ended(cell);
 }
 
-/* Waits in this thread, and the cell with it, until its worker has said all. */
+/* Blocks this thread, and so the cell, until its worker has sent everything. */
 static void await_unread(const struct cell *cell)
 {
     int waiting = 0, before = -1;
 
     while (cell->worker == NULL)
         bl_yield();
-    bl_yield(); /* what it is to run is sent */
+    bl_yield(); /* the start frame is sent */
     for (unsigned i = 0; i < 1000 && (waiting == 0 || waiting != before); i++) {
         before = waiting;
         usleep(50000);
@@ -57,7 +57,7 @@ static void await_moment(struct race *race, const char *id, enum moment moment)
     }
 }
 
-/* One cell; the ways to ask for its end agree. */
+/* Runs one cell; all requests for its end must agree. */
 static bool run_one(struct race *race, unsigned long number, enum moment moment)
 {
     struct house *house = race->house;
@@ -98,7 +98,7 @@ static bool run_one(struct race *race, unsigned long number, enum moment moment)
     return completed;
 }
 
-/* Each side of the one point that decides, without any chance in it. */
+/* Both sides of the deciding point, without chance. */
 static int decided_before_and_after(struct house *house)
 {
     static const bool completes[MOMENT_COUNT] = {[COMPLETING] = true, [AFTER_THE_END] = true};
@@ -112,7 +112,7 @@ static int decided_before_and_after(struct house *house)
     return 0;
 }
 
-/* How long it takes to complete here, so that both outcomes are met. */
+/* Measures how long completion takes here, so that both outcomes occur. */
 static uint64_t measure(struct house *house)
 {
     uint64_t least_ns = UINT64_MAX;
@@ -150,7 +150,7 @@ static int race_for_the_end(struct house *house)
     CHECK(race.completed >= least);
     CHECK(race.terminated >= least);
     CHECK_EQUAL(house->host->undelivered, 0);
-    /* What is in the store is what is in memory. */
+    /* The store and the memory agree. */
     struct bl_text before = bl_arena_text(&house->arena, house->session->values->json);
     uint32_t keys = (uint32_t)house->session->by_key.count;
     house_close(house);

@@ -117,7 +117,7 @@ static const struct bl_json *read_schema(struct bl_arena *arena, const char *nam
     return value;
 }
 
-/* Our schemas refer to nothing outside of them, so the error object stands in two files. */
+/* Our schemas have no external references, so the error object is in two files. */
 static void the_error_of_the_envelope_is_that_of_its_own_schema(void **state)
 {
     struct bl_arena arena;

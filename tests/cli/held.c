@@ -28,8 +28,8 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* Ours, marked. Looking for leaks costs seconds a process, and is done where the library is linked
- * in; so does waiting for races at the exit. */
+/* Returns our environment with the mark. Leak detection costs seconds per process, and is done in
+ * tests that link the library; the same holds for waiting for races at exit. */
 static char **make_environment(const struct held *held)
 {
     size_t count = 0, used = 0;
@@ -48,7 +48,7 @@ static char **make_environment(const struct held *held)
     return result;
 }
 
-/* The first terminal that a session's leader opens becomes the session's. */
+/* The first terminal that a session leader opens becomes the session's terminal. */
 static void add_terminal(struct held *held, posix_spawn_file_actions_t *actions,
                          posix_spawnattr_t *attributes, char name[PATH_MAX])
 {
@@ -99,8 +99,8 @@ void held_start(struct held *held, const char *const *words, int input, int outp
         fail_msg("%s: %s", words[0], strerror(result));
 }
 
-/* Belay and its wardens let nobody but root look into them: they are known by their parents. The
- * guard is below belay as well, and carries no mark. */
+/* True for belay and its wardens, which only root can inspect: they are found by their parents. The
+ * guard is also below belay, and has no mark. */
 static bool is_protected_part(pid_t pid, pid_t ancestor)
 {
     char path[64], data[512];
@@ -118,8 +118,7 @@ static bool is_protected_part(pid_t pid, pid_t ancestor)
     return false;
 }
 
-/* True when the environment of that process, as it was started, holds the mark. A zombie has none.
- */
+/* True if the initial environment of the process has the mark. A zombie has none. */
 static bool carries_mark(const char *process, const struct held *held)
 {
     const char *mark = held->mark;
@@ -136,7 +135,7 @@ static bool carries_mark(const char *process, const struct held *held)
     return size > 0 && memmem(data, (size_t)size, mark, strlen(mark) + 1) != NULL;
 }
 
-/* Counts those with the mark, and sends each `number` (0: nothing). */
+/* Counts the processes with the mark, and sends each the signal `number` (0 for none). */
 static size_t signal_marked(const struct held *held, int number)
 {
     DIR *directory = opendir("/proc");

@@ -21,7 +21,7 @@ static void check_shown(const char *text, const char *part)
         fail_msg("no '%s' in:\n%s", part, text);
 }
 
-/* Whatever a run knows that others must not: its lines go to terminals, files and bug reports. */
+/* Checks that the log has no secrets: its lines go to terminals, files and bug reports. */
 static void check_no_secrets(const char *log)
 {
     static const char *const secrets[] = {KEY,     VALUE,       PROMPT,          ANSWER,

@@ -1,4 +1,4 @@
-/* Features on record, without a run: what is in the store is written there by the test. */
+/* Recorded features without a run: the test writes their records to the store. */
 #ifndef BELAY_TESTS_CLI_RECORDED_H
 #define BELAY_TESTS_CLI_RECORDED_H
 
@@ -15,26 +15,26 @@ int recorded_begin(void **state);
 int recorded_end(void **state);
 #define RECORDED(test) cmocka_unit_test_setup_teardown(test, recorded_begin, recorded_end)
 
-/* Names and JSON by turns, and events; both end in NULL. */
+/* Records, as alternating names and JSON, and events; both end in NULL. */
 struct written {
-    const char *repository; /* NULL: the work folder */
+    const char *repository; /* NULL for the work folder */
     const char *id;
     const char *records[RECORDS_MAX];
     const char *events[RECORDS_MAX];
     int (*work)(const struct written *written, struct bl_store_feature *feature);
 };
 
-/* Under the lease that `work` is given: names and JSON by turns, and events. */
+/* Writes records, as alternating names and JSON, and events, under the lease of `feature`. */
 void write_records(struct bl_store_feature *feature, const char *const *records,
                    const char *const *events);
-/* Holds the feature, writes it, and lets `work`, in a fiber, be its runner. */
+/* Takes the lease of the feature, writes its records, and calls `work` in a fiber as its runner. */
 void put(struct written written);
 
-/* What came of the program that ran last; and one that runs beside. */
+/* The result of the last program, and running a program beside the test. */
 extern struct run run;
 extern struct held held;
 
-/* In a fiber: runs the program to its end, while others run. */
+/* Runs the program to its end while other fibers run. Call in a fiber. */
 void run_beside(const char *const *words);
 #define RUN_BESIDE(...) run_beside((const char *const[]){__VA_ARGS__, NULL})
 
@@ -61,7 +61,7 @@ void run_beside(const char *const *words);
     "\"verdict\":null},\"feedback_turn\":2,\"late_verdict\":null,\"spent\":{\"input_tokens\":1,"   \
     "\"output_tokens\":2,\"cost_usd\":null,\"cost_usd_max\":null},"                                \
     "\"receipt\":\"rcp_1\"}"
-/* FEAT-A, which has failed: of three tasks one is completed, one timed out, one never begun. */
+/* FEAT-A, which has failed: of three tasks, one completed, one timed out, one never started. */
 extern const struct written recorded_login;
 
 #endif

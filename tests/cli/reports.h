@@ -1,4 +1,4 @@
-/* A report with something of everything, the same each time. */
+/* A doctor report that uses every member, with constant values. */
 #ifndef BELAY_TESTS_CLI_REPORTS_H
 #define BELAY_TESTS_CLI_REPORTS_H
 

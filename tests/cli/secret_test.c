@@ -1,11 +1,11 @@
-/* What a tool can find out of belay's own environment. */
+/* What a tool can read of belay's own environment. */
 #include "stage.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define KEY "belay-test-value-of-a-key"
-/* The environment of every process from here up to the first. */
+/* Prints the environment of this process and of all its ancestors. */
 #define LOOK_UP                                                                                    \
     "p=$$; while [ \"$p\" -gt 1 ]; do tr '\\0' '\\n' </proc/$p/environ; echo seen=$p; "            \
     "p=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$p/status); done 2>/dev/null; true"
@@ -20,8 +20,8 @@ static int end_held(void **state)
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
 
-/* Runs a tool that looks for secrets in /proc, in belay started by env(1), with one key that is
- * known by its name and one that the configuration names. */
+/* Runs a tool that searches /proc for secrets. belay is started by env(1), with one key whose name
+ * is known and one that the configuration names. */
 static const char *looked_up(const char *const *before)
 {
     const char *words[24];
@@ -54,7 +54,7 @@ static const char *looked_up(const char *const *before)
     return kept;
 }
 
-/* Its own process, the warden and belay were looked at, and belay by those who may. */
+/* Checks that the tool has read its own process, the warden, and, if permitted, belay. */
 static void check_nothing(const char *seen)
 {
     assert_true(stage_lines_with(seen, "seen=") >= 3);
@@ -112,7 +112,7 @@ static void hold_passes_the_whole_environment_on(void **state)
     runner_run_with(&run, words, (const char *const[]){"ANTHROPIC_API_KEY=" KEY, "PLAIN=1", NULL},
                     RUN_KEEP);
     assert_non_null(strstr(run.out, "own=" KEY "\n"));
-    /* In belay's own, nothing but that: the name is left, its value is not. */
+    /* In belay's own environment, the name is kept and the value is erased. */
     assert_null(strstr(run.out, "ANTHROPIC_API_KEY=" KEY));
 }
 

@@ -213,7 +213,7 @@ size_t stage_lines_with(const char *text, const char *part)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* A part of an answer, against a schema of its own. */
+/* Checks a part of an answer against its own schema. */
 static void check_part(const struct bl_json *value, const char *pointer, const char *schema)
 {
     const struct bl_json *part = bl_json_pointer(value, bl_text_from(pointer));

@@ -1,4 +1,4 @@
-/* What the tests of this room share. */
+/* Shared by the tests of this room. */
 #ifndef BELAY_TESTS_FEATURE_HELPERS_H
 #define BELAY_TESTS_FEATURE_HELPERS_H
 

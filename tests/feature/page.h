@@ -1,4 +1,4 @@
-/* Reads what a report has written, as HTML and as text. */
+/* Parses a report, as HTML and as text. */
 #ifndef BELAY_TESTS_FEATURE_PAGE_H
 #define BELAY_TESTS_FEATURE_PAGE_H
 
@@ -24,7 +24,7 @@ static inline struct bl_text page_take_name(const char **at)
     return (struct bl_text){start, (size_t)(*at - start)};
 }
 
-/* A text in which '&' begins a reference, and nothing else does. Stops at `end`. */
+/* Takes text in which '&' only starts references. Stops at `end`. */
 static inline void page_take_text(const char **at, char end)
 {
     static const char *const references[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&#39;"};
@@ -52,7 +52,7 @@ static inline void page_take_attributes(const char **at)
             continue;
         (*at)++;
         assert_int_equal(*(*at)++, '"');
-        /* What is referred to is in the file. */
+        /* The target of a reference is in the file. */
         if (bl_text_equal(name, BL_TEXT("href")))
             assert_int_equal(**at, '#');
         page_take_text(at, '"');
@@ -60,8 +60,8 @@ static inline void page_take_attributes(const char **at)
     }
 }
 
-/* Every tag is one that we write, closed in order; no script, and nothing from outside. Returns how
- * many elements there are. */
+/* Checks that every tag is a known one and closed in order, and that there is no script and no
+ * external reference. Returns the number of elements. */
 static inline size_t page_check(struct bl_text html)
 {
     static const char *const known =
@@ -97,7 +97,7 @@ static inline size_t page_check(struct bl_text html)
     return count;
 }
 
-/* The cells of numbers in a row of the HTML table, as the words of a line. */
+/* Reads the numeric cells of a row of the HTML table, as words of a line. */
 static inline void page_html_numbers(struct bl_text text, const char *row, char out[256])
 {
     ptrdiff_t at = bl_text_find(text, bl_text_from(row));
@@ -121,7 +121,7 @@ static inline void page_html_numbers(struct bl_text text, const char *row, char 
     }
 }
 
-/* The same of a line of the text, whose first two words are no numbers. */
+/* Reads them from a line of the text, whose first two words are not numbers. */
 static inline void page_text_numbers(struct bl_text rest, const char *row, char out[256])
 {
     char start[64];

@@ -1,4 +1,4 @@
-/* A seat on real parts: processes in wardens, the script model, a store, a repository. */
+/* A seat with real parts: processes in wardens, the script model, a store, a repository. */
 #ifndef BELAY_TESTS_FEATURE_SEAT_RIG_H
 #define BELAY_TESTS_FEATURE_SEAT_RIG_H
 
@@ -17,8 +17,8 @@
 
 struct rig {
     struct place place;
-    bool stored;   /* it has a store */
-    char task[40]; /* unlike any other's, so that its processes can be told */
+    bool stored;   /* uses a store */
+    char task[40]; /* unique, to recognize its processes */
     char git_folder[340];
     char results[300];
     char result_path[340];
@@ -32,12 +32,12 @@ struct rig {
     struct bl_scope scope;
     struct bl_receipt receipt;
     struct seat_outcome outcome;
-    struct bl_buffer heard; /* the beginning */
+    struct bl_buffer heard; /* the start of the output */
     uint64_t heard_size;
     unsigned alive;
-    char doing[256]; /* all that was told, each once in a row */
+    char doing[256]; /* all activity reported, without repetitions */
     uint64_t tokens;
-    const char *trigger; /* when this is heard, `on_trigger` is called, once */
+    const char *trigger; /* calls `on_trigger` once when this text arrives */
     void (*on_trigger)(struct rig *rig);
     const char *command[16];
 };
@@ -83,7 +83,7 @@ static inline const char *rig_variable(const char *name BL_UNUSED)
     return NULL;
 }
 
-/* In a fiber; the place is made. */
+/* In a fiber, after the place is made. */
 static inline void rig_begin(struct rig *rig)
 {
     struct bl_config_options options = {.directory = rig->place.repository,
@@ -140,7 +140,7 @@ static inline void rig_end(struct rig *rig)
     bl_arena_done(&rig->arena);
 }
 
-/* In the rig's scope. */
+/* Runs the seat in the rig's scope. */
 static inline void rig_run(struct rig *rig)
 {
     struct bl_scope *outer = bl_scope_enter(&rig->scope);
@@ -149,7 +149,7 @@ static inline void rig_run(struct rig *rig)
     bl_scope_enter(outer);
 }
 
-/* What a run takes that nobody stops. */
+/* Returns the time of a run without a stop. */
 static inline uint64_t rig_usual_ns(struct rig *rig)
 {
     rig_run(rig);
@@ -159,7 +159,7 @@ static inline uint64_t rig_usual_ns(struct rig *rig)
     return bl_now_ns() - start_ns;
 }
 
-/* Another stop can come. */
+/* Makes a new scope, for another stop. */
 static inline void rig_fresh_scope(struct rig *rig)
 {
     bl_receipt_close(&rig->receipt);
@@ -195,7 +195,7 @@ static inline bool has(struct bl_text text, const char *part)
     return found;
 }
 
-/* The receipt of the rig's stop; in the arena. */
+/* Returns the receipt of the rig's stop; in the arena. */
 static inline struct bl_text rig_receipt(struct rig *rig)
 {
     struct bl_json_writer *writer = bl_alloc(sizeof *writer);
@@ -231,7 +231,7 @@ static inline void rig_write(const struct rig *rig, const char *name, const char
     }
 }
 
-/* Does that process have the rig's task in its environment? */
+/* Returns whether the environment of a process has the rig's task. */
 static inline bool is_of_task(const struct rig *rig, const char *process)
 {
     char path[300], mark[64];
@@ -260,7 +260,7 @@ static inline size_t rig_processes(const struct rig *rig)
     return count;
 }
 
-/* Each test has a rig of its own. */
+/* Each test has its own rig. */
 #define PLAY(name)        PLAY_WITH(name, false)
 #define PLAY_STORED(name) PLAY_WITH(name, true)
 #define PLAY_WITH(name, with_store)                                                                \

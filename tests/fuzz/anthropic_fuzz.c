@@ -1,4 +1,4 @@
-/* Answers of POST {base}/v1/messages; what came of them goes back as JSON, wherever they pause. */
+/* Answers of POST {base}/v1/messages; decoded ones go back as JSON, wherever they pause. */
 #include "decoder_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -98,7 +98,7 @@ static inline void fuzz_answer_init(struct fuzz_answer *answer, const struct mod
                                              .arena = &answer->arena};
 }
 
-/* Checks how it ended; what came of it. */
+/* Checks how it ended, and returns the decoded answer. */
 static inline uint64_t fuzz_answer_done(struct fuzz_answer *answer, int result)
 {
     uint64_t hash = answer->sink.hash + (uint64_t)(int64_t)result;

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Larger ones (by aliases) are not written: that would be a test of patience. */
+/* Larger ones (by aliases) are not written: that would only take time. */
 #define WRITTEN_NODES_MAX 10000u
 
 static void check(bool condition, const char *what)

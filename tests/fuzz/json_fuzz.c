@@ -1,5 +1,5 @@
 /* What is read must be written, read again and be the same; what is canonical must stay as it is.
- * With BELAY_WITH_JANSSON, jansson must accept and refuse the same texts, but for the differences
+ * With BELAY_WITH_JANSSON, jansson must accept and refuse the same texts, except for the differences
  * below. */
 #include <stdio.h>
 #include <stdlib.h>

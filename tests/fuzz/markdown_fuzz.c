@@ -1,6 +1,6 @@
 /* Two bytes choose the window, the colours and the pieces; the rest is Markdown. However it is cut,
  * the lines are the same, none is wider than the window, and no escape sequence is in them that is
- * not ours; nothing crashes, leaks or hangs. What is pending is looked at on the way. The text
+ * not ours; nothing crashes, leaks or hangs. Pending text is checked on the way. The text
  * stands right before an unmapped page: the parser is not instrumented. */
 #include "cli/chat/chat.h"
 #include "guard_page.h"

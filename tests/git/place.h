@@ -12,16 +12,16 @@ struct place {
     char repository[300]; /* root/repo: a git repository with one commit (README.md), branch main */
 };
 
-/* Fails the test when it cannot. */
+/* Makes the repository, or fails the test. */
 void place_make(struct place *place);
 void place_done(struct place *place); /* removes all of it */
-/* Writes a file below the repository; folders are made. */
+/* Writes a file below the repository, and makes its folders. */
 void place_write(const struct place *place, const char *path, const char *text);
-/* Reads one below the repository; empty: it is not there. To be freed with bl_free. */
+/* Reads a file below the repository; empty if it does not exist. Free it with bl_free. */
 struct bl_text place_read(const struct place *place, const char *path);
-/* Runs `git -C repository …` by a shell line ("commit -qm x"); fails the test when git does. */
+/* Runs `git -C repository …` with a shell line ("commit -qm x"); fails the test if git fails. */
 void place_git(const struct place *place, const char *arguments);
-/* The same, and its output without the last LF; to be freed with bl_free. */
+/* The same, and returns its output without the last LF. Free it with bl_free. */
 char *place_git_output(const struct place *place, const char *arguments);
 
 #endif

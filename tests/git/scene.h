@@ -1,4 +1,4 @@
-/* A scratch repository, opened, in a fiber: what the tests of git play in. */
+/* A scratch repository, opened in a fiber: the setting for tests of git. */
 #ifndef BELAY_TESTS_GIT_SCENE_H
 #define BELAY_TESTS_GIT_SCENE_H
 
@@ -16,7 +16,7 @@
 
 struct scene {
     struct place place;
-    struct git_repository *git; /* NULL: it could not be opened, and `error` says why */
+    struct git_repository *git; /* NULL if it could not be opened; `error` says why */
     struct bl_arena arena;
     struct bl_error error;
     char head[GIT_ID_SIZE]; /* of main */
@@ -24,7 +24,7 @@ struct scene {
     void (*act)(struct scene *scene);
 };
 
-/* By a shell, in the repository; inside of fibers too. */
+/* Runs a shell command in the repository; also within fibers. */
 BL_PRINTF(2, 3) static inline bool scene_shell(struct scene *scene, const char *format, ...)
 {
     char command[4096];
@@ -39,7 +39,7 @@ BL_PRINTF(2, 3) static inline bool scene_shell(struct scene *scene, const char *
     return fine;
 }
 
-/* What it prints, without the last LF; in the arena. */
+/* Runs a shell command and returns its output without the last LF, in the arena. */
 BL_PRINTF(2, 3) static inline const char *scene_output(struct scene *scene, const char *format, ...)
 {
     char command[4096];
@@ -71,7 +71,7 @@ static inline int scene_main(void *argument)
     return 0;
 }
 
-/* `prepare` is run by a shell in the repository, before it is opened; NULL: nothing. */
+/* Runs `act` in a scene. A shell first runs `prepare` (may be NULL) in the repository. */
 static inline void scene_play(const char *prepare, void (*act)(struct scene *scene))
 {
     struct scene *scene = bl_zalloc(sizeof *scene);
@@ -86,8 +86,8 @@ static inline void scene_play(const char *prepare, void (*act)(struct scene *sce
     bl_free(scene);
 }
 
-/* The same, with a configuration of the user's own, which the shell command `configure` makes with
- * `git config --global`. */
+/* The same, with a user configuration that the shell command `configure` makes with `git config
+ * --global`. */
 static inline void scene_play_configured(const char *configure, const char *prepare,
                                          void (*act)(struct scene *scene))
 {
@@ -102,7 +102,7 @@ static inline void scene_play_configured(const char *configure, const char *prep
     unlink(path);
 }
 
-/* The worktree of task A, made at main. */
+/* Makes the worktree of task A at main. */
 static inline bool scene_worktree(struct scene *scene)
 {
     return CHECK_EQUAL(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head,
@@ -110,7 +110,7 @@ static inline bool scene_worktree(struct scene *scene)
                        0);
 }
 
-/* Commits in it. */
+/* Commits in that worktree. */
 static inline struct git_commit_result scene_commit(struct scene *scene, const char *expected)
 {
     struct git_commit_order order = {
@@ -125,7 +125,7 @@ static inline struct git_commit_result scene_commit(struct scene *scene, const c
     return result;
 }
 
-/* All of the user's that must not change: HEAD, index, branch, files, stash. */
+/* A checksum of the user's state that must not change: HEAD, index, branch, files, stash. */
 static inline const char *scene_checksum(struct scene *scene)
 {
     return scene_output(scene,
@@ -145,8 +145,8 @@ static inline bool scene_exists(const char *path)
     return lstat(path, &status) == 0;
 }
 
-/* Makes the worktree of a task, runs a shell line in it, and commits what that left; the commit's
- * id, in the arena. */
+/* Makes the worktree of a task, runs a shell line in it, and commits the result. Returns the
+ * commit's id, in the arena. */
 static inline const char *scene_work(struct scene *scene, const char *task, const char *line)
 {
     struct bl_arena *arena = &scene->arena;

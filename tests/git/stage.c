@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of the user's own: what sends git elsewhere, secrets, and a configuration. */
+/* The user's environment: variables that redirect git, secrets, and a configuration. */
 static const char *const variables[][2] = {
     {"GIT_CONFIG_COUNT", "10"},
     {"GIT_CONFIG_KEY_0", "alias.showenv"},

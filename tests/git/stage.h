@@ -1,4 +1,4 @@
-/* A repository of one commit in a folder of its own, and calls of git on it. */
+/* A repository with one commit in a separate folder, and git calls on it. */
 #ifndef BELAY_TESTS_GIT_STAGE_H
 #define BELAY_TESTS_GIT_STAGE_H
 
@@ -17,7 +17,7 @@ struct stage {
 
 /* Runs `act` in a fiber, with `call` set to read that repository; removes the folder. */
 void stage_play(void (*act)(struct stage *stage));
-/* One call, which must come to an exit code. */
+/* Runs one call, which must exit. */
 struct bl_git_answer stage_run(struct stage *stage, const char *const *arguments);
 
 #endif

@@ -1,4 +1,4 @@
-/* libyaml is built without sanitizers and reads what others write: it must stay within it. */
+/* libyaml is built without sanitizers and reads untrusted input: it must not read beyond it. */
 #include "documents.h"
 #include "guard_page.h"
 #include "mutate.h"
@@ -15,7 +15,7 @@ static const char *const texts[] = {
     "- - - deep\n  -\t[a, {b: c}]\n- ? x\n",
 };
 
-/* At both edges it is read or refused alike. */
+/* Checks that the result is the same at both edges. */
 static void check_guarded(struct guard_page *guard, struct bl_text text)
 {
     struct bl_document before, after;
@@ -36,7 +36,7 @@ static void check_guarded(struct guard_page *guard, struct bl_text text)
     bl_arena_done(&arena);
 }
 
-/* One in 64 with all that the parser allocates at the edge of a page too. */
+/* For one document in 64, the parser's own allocations are at the edge of a page too. */
 static void no_document_is_read_beyond_its_end(void **state)
 {
     static const char bytes[] = "\n\n  \t:-?[]{},#&*!|>'\"%@`~\\0x\xEF\xBB\xBF\xE2\x80\xA8\x85";

@@ -1,4 +1,4 @@
-/* Schemas and values as text, for tests; what cannot be read fails the test. */
+/* Schemas and values as text, for tests. A text that cannot be read fails the test. */
 #ifndef BELAY_TESTS_JSON_SCHEMAS_H
 #define BELAY_TESTS_JSON_SCHEMAS_H
 
@@ -8,7 +8,7 @@
 
 const struct bl_json *read_json(struct bl_arena *arena, const char *text);
 struct bl_json_schema *compile(struct bl_arena *arena, const char *text);
-/* "path|keyword|message" of each problem, one a line; empty when the value fits. */
+/* Returns "path|keyword|message" for each problem, one per line; empty if the value is valid. */
 struct bl_text problems_of(struct bl_arena *arena, const char *schema_text, const char *value_text,
                            int expected);
 void expect_problems(const char *schema, const char *value, const char *expected);

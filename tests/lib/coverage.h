@@ -1,6 +1,6 @@
-/* Included before every source of the coverage flavour (make coverage): counters are written at
- * exit, and _exit, by which forked children end, would lose them. Written and begun anew, because a
- * child may share its parent's memory. */
+/* Included before every source of the coverage flavour (make coverage). Counters are written at
+ * exit, and _exit, with which forked children end, would lose them. They are written and then
+ * reset, because a child may share its parent's memory. */
 #include <unistd.h>
 
 void __gcov_dump(void);

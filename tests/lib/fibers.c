@@ -29,11 +29,11 @@ static int run(const struct bl_loop_options *options, bl_fiber_main *main, void 
 {
     struct bl_loop *loop;
     failures = 0;
-    /* Not by assertions: those would count as the test's own. */
+    /* Not with assertions, which would count as the test's own. */
     if (bl_loop_new(options, &loop, NULL) != 0)
         fail_msg("no loop");
     int result = bl_loop_run(loop, "test", main, argument);
-    /* A thread that was left behind, and let go at the end, has a moment to end. */
+    /* An abandoned thread that was released at the end has some time to end. */
     int busy = bl_loop_free(loop);
     for (unsigned i = 0; busy != 0 && i < 1000; i++) {
         usleep(10 * 1000);

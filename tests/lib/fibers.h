@@ -6,25 +6,24 @@
 
 #include "suite.h"
 
-/* Runs `main` as a fiber on a fresh loop, frees the loop, and fails the test when either does not
- * work. Returns its result. */
+/* Runs `main` as a fiber on a new loop, frees the loop, and fails the test if either fails. Returns
+ * the result of `main`. */
 int run_in_loop(bl_fiber_main *main, void *argument);
-/* The same on virtual time, with this seed. */
+/* The same in virtual time, with this seed. */
 int run_in_virtual_loop(uint64_t seed, bl_fiber_main *main, void *argument);
 
-/* As run_in_loop where no test runs: the first failure goes to standard error. Returns how many
- * failed. */
+/* Like run_in_loop, outside of a test: the first failure goes to standard error. Returns the number
+ * of failures. */
 int run_in_role(bl_fiber_main *main, void *argument);
 
-/* Counts how often the running fiber's loop asks the system for events: a loop that has nothing to
- * do sleeps. */
+/* Counts how often the running fiber's loop polls the system for events: an idle loop sleeps. */
 struct turns;
 struct turns *turns_begin(void);
 /* Returns the count; the loop frees `turns` in its next turn. */
 unsigned turns_end(struct turns *turns);
 
 /* Assertions inside fibers must not jump across stacks: they record the first failure, and
- * run_in_loop reports it after. */
+ * run_in_loop reports it afterwards. */
 #define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
 #define CHECK_EQUAL(a, b)                                                                          \
     check_equal((long long)(a), (long long)(b), #a " == " #b, __FILE__, __LINE__)

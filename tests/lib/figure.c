@@ -78,7 +78,7 @@ bool figure_amount(const char *name, double measured, double promised, const cha
     return measured <= promised;
 }
 
-/* A value of /proc/self/status, by its name with the colon. */
+/* Returns a value of /proc/self/status, given its name with the colon. */
 static double figure_status_kib(const char *name)
 {
     char line[256];
@@ -94,11 +94,11 @@ static double figure_status_kib(const char *name)
     return kib;
 }
 
-/* What was freed goes back first: it would hide as much of the growth. */
+/* Returns freed memory to the system first, because it would hide the same amount of growth. */
 double figure_memory_kib(void)
 {
     malloc_trim(0);
-    /* From now on VmHWM is the peak. */
+    /* From now on, VmHWM is the peak. */
     int file = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
     bool cleared = file >= 0 && write(file, "5", 1) == 1;
     if (file >= 0)

@@ -1,4 +1,4 @@
-/* System calls that fail: kernels, containers and users that refuse them. */
+/* Failing system calls, to simulate kernels, containers and users that refuse them. */
 #ifndef BELAY_TESTS_FILTER_H
 #define BELAY_TESTS_FILTER_H
 
@@ -7,14 +7,15 @@
 
 struct filter {
     long call;
-    /* Only where one of its arguments has this value: (argument & mask) == value. A mask of 0 is
-     * every call. */
+    /* Applies only if one of the arguments has this value: (argument & mask) == value. With a mask
+     * of 0, applies to every call. */
     unsigned argument; /* from 0 */
     uint32_t mask, value;
     uint32_t action; /* SECCOMP_RET_ERRNO | EPERM, or another one of seccomp(2) */
 };
 
-/* From now on, and for good, in this process and its children. False: the kernel has refused it. */
+/* Installs the filter permanently in this process and its children. Returns false if the kernel
+ * refuses. */
 bool filter_install(const struct filter *filter);
 
 #endif

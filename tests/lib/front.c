@@ -88,7 +88,7 @@ void front_start(struct front *front, const char *certificate, uint16_t backend)
     front->pid = fork();
     if (front->pid == 0) {
         int null = open("/dev/null", O_RDWR);
-        /* Should the test crash, it goes as well. */
+        /* It ends with the test, even if the test crashes. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-/* A server that speaks TLS and HTTP/2 in front of a peer: nghttpx, in a process of its own. */
+/* A proxy with TLS and HTTP/2 in front of a peer: nghttpx, in a separate process. */
 #ifndef BELAY_TESTS_FRONT_H
 #define BELAY_TESTS_FRONT_H
 
@@ -8,20 +8,20 @@
 
 struct front {
     char folder[64]; /* of its certificates */
-    char bundle[96]; /* what to trust, to trust them */
+    char bundle[96]; /* the CA file that makes good.pem trusted */
     char url[64];
     uint16_t port;
     pid_t pid;
 };
 
-/* Whether this machine has nghttpx and openssl: a test without them is skipped. */
+/* True if this machine has nghttpx and openssl; tests without them are skipped. */
 bool front_available(void);
-/* Makes certificates (good.pem, and self.pem, expired.pem, other.pem, which are not), and removes
- * them. */
+/* Makes certificates: good.pem, which is valid, and self.pem, expired.pem and other.pem, which are
+ * not. front_forget removes them. */
 void front_certify(struct front *front);
 void front_forget(const struct front *front);
-/* In a fiber. Starts it before the peer at port `backend`, with one of those certificates, or NULL:
- * HTTP/2 in the clear. */
+/* Starts it in front of the peer at port `backend`, with one of those certificates, or with NULL
+ * for HTTP/2 without TLS. Call it in a fiber. */
 void front_start(struct front *front, const char *certificate, uint16_t backend);
 void front_stop(struct front *front);
 

@@ -1,10 +1,11 @@
-/* malloc and its kin of the whole program, for parsers that copy their input before they read it.
+/* Replaces malloc and related functions of the whole program, for parsers that copy their input
+ * before they read it.
  *
  * Design notes. A region of addresses is reserved once. An allocation takes the next free units of
- * it, stands at the end of them, and leaves one unit behind it that cannot be touched. What is
- * freed cannot be touched either until the search for free units comes round again, so that a use
- * after that is noticed too. While guarding is off, and for memory that came before, glibc's own
- * functions do the work. Sanitizers bring their own malloc: there this file does nothing. */
+ * it, is placed at their end, and is followed by one inaccessible unit. Freed memory is
+ * inaccessible too, until the search for free units comes round again, so that a use after free is
+ * detected. While guarding is off, and for earlier memory, glibc's own functions are used.
+ * Sanitizers have their own malloc: with them, this file does nothing. */
 #include "guard_page.h"
 
 #include "suite.h"
@@ -66,7 +67,7 @@ static size_t guard_heap_units(size_t size)
     return (size + HEAP_UNIT - 1) / HEAP_UNIT + 1;
 }
 
-/* The first of `count` free units in a row; HEAP_UNITS: there are none. */
+/* Returns the first of `count` consecutive free units, or HEAP_UNITS if there are none. */
 static size_t guard_heap_find(size_t count)
 {
     size_t run = 0;
@@ -86,7 +87,8 @@ static char *guard_heap_place(size_t unit, size_t size)
     return heap.map + (unit + guard_heap_units(size) - 1) * HEAP_UNIT - size;
 }
 
-/* NULL: glibc's heap has to do. What is no multiple of 16 needs no alignment of 16. */
+/* Returns NULL if glibc's heap must be used. A size that is not a multiple of 16 needs no alignment
+ * of 16. */
 static void *guard_heap_take(size_t size)
 {
     void *place = NULL;
@@ -114,8 +116,8 @@ static bool guard_heap_has(const void *pointer)
     return heap.map != NULL && at >= heap.map && at < heap.map + HEAP_UNITS * HEAP_UNIT;
 }
 
-/* The unit where an allocation begins; a pointer to none is a fault of its user. An empty one
- * stands at the start of the unit that cannot be touched. */
+/* Returns the first unit of an allocation; any other pointer is a bug of the caller. An empty
+ * allocation is at the start of the inaccessible unit. */
 static size_t guard_heap_unit(const void *pointer)
 {
     size_t unit = (size_t)((const char *)pointer - heap.map) / HEAP_UNIT;
@@ -150,7 +152,7 @@ void *calloc(size_t count, size_t size)
 
     if (__builtin_mul_overflow(count, size, &bytes))
         return NULL;
-    /* Units are zero when they are taken. */
+    /* Units are zeroed when they are taken. */
     void *place = heap.on ? guard_heap_take(bytes) : NULL;
     return place != NULL ? place : __libc_calloc(count, size);
 }

@@ -14,7 +14,7 @@
 #define READ_SIZE   ((size_t)64 * 1024)
 #define FILLERS_MAX 64
 
-/* One request as it came. */
+/* One request as it was received. */
 struct peer_record {
     char *bytes;
     size_t size;
@@ -25,7 +25,7 @@ struct peer {
     struct bl_nursery nursery; /* of the connections */
     bool ended;
     struct bl_semaphore end;
-    struct bl_semaphore quiet; /* for those that wait until nobody is connected */
+    struct bl_semaphore quiet; /* for fibers that wait until no client is connected */
     unsigned waiting_for_quiet;
     int fd;
     uint16_t port;
@@ -49,11 +49,11 @@ struct peer_connection {
     int fd;
     struct bl_descriptor *descriptor;
     const struct peer_act *acts;
-    struct bl_buffer input; /* read, but of no request yet */
+    struct bl_buffer input; /* read, but not part of a request yet */
     bool gone;              /* the other end has closed */
 };
 
-/* ---- The queue that is full ------------------------------------------------------------------ */
+/* ---- The full queue -------------------------------------------------------------------------- */
 
 static struct sockaddr_in address_of(const struct peer *peer)
 {
@@ -71,7 +71,7 @@ static bool connected(int fd)
            info.tcpi_state == TCP_ESTABLISHED;
 }
 
-/* Connects to itself until a connection hangs: those that follow will too. */
+/* Connects to itself until a connection hangs: later ones will hang too. */
 static void fill_queue(struct peer *peer)
 {
     struct sockaddr_in address = address_of(peer);
@@ -90,7 +90,8 @@ static void fill_queue(struct peer *peer)
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
-/* What every act returns: 0 goes on, BL_ECLOSED: the other end is gone; else a stop. */
+/* Records that the other end has closed. Every act returns 0 to continue, BL_ECLOSED if the other
+ * end has closed, or the code of a stop. */
 static int note_gone(struct peer_connection *connection)
 {
     struct peer *peer = connection->peer;
@@ -148,8 +149,8 @@ static int send_all(struct peer_connection *connection, struct bl_text bytes)
     return 0;
 }
 
-/* Until the time is over (0) or the other end has closed. Reads nothing, so that a sender stays
- * stuck in what it sends. */
+/* Waits until the time is over (0) or the other end has closed. Reads nothing, so that a sender
+ * stays blocked. */
 static int wait_closed(struct peer_connection *connection, uint64_t limit_ns)
 {
     struct bl_scope scope;
@@ -263,7 +264,7 @@ static void reset_on_close(int fd)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
 }
 
-/* BL_ECLOSED: this connection is over. */
+/* Performs one act. BL_ECLOSED: this connection is over. */
 static int perform(struct peer_connection *connection, const struct peer_act *act)
 {
     switch (act->type) {
@@ -283,7 +284,7 @@ static int perform(struct peer_connection *connection, const struct peer_act *ac
     return BL_EINVAL;
 }
 
-/* A close with bytes that nobody has read would be a reset. */
+/* Reads the remaining bytes: a close with unread bytes would be a reset. */
 static void drain(int fd)
 {
     char junk[4096];
@@ -302,7 +303,7 @@ static void close_connection(struct peer_connection *connection, bool reset)
     bl_descriptor_free(connection->descriptor);
     close(connection->fd);
     if (!connection->gone) {
-        /* Ours to close: it is no close of the other end. */
+        /* This close is the server's, not the other end's. */
         uint64_t closed_ns = peer->closed_ns;
         note_gone(connection);
         peer->closed_ns = closed_ns;
@@ -362,7 +363,7 @@ static void accept_until_stopped(struct peer *peer)
         else if (errno == EAGAIN)
             code = bl_descriptor_wait(listener, BL_READABLE, NULL);
         else if (errno != EINTR && errno != ECONNABORTED)
-            code = bl_sleep(BL_NS_PER_MS); /* out of descriptors, say */
+            code = bl_sleep(BL_NS_PER_MS); /* out of descriptors, for example */
     }
     bl_descriptor_free(listener);
 }
@@ -448,7 +449,7 @@ void peer_stop(struct peer *peer)
     bl_free(peer);
 }
 
-/* ---- What it saw ----------------------------------------------------------------------------- */
+/* ---- Observations ---------------------------------------------------------------------------- */
 
 uint16_t peer_port(const struct peer *peer)
 {
@@ -536,7 +537,7 @@ struct bl_text peer_request_header(const struct peer *peer, unsigned index, cons
     return header_in((struct bl_text){record->bytes, record->head_size}, name);
 }
 
-/* ---- What it says ---------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static struct bl_text make_head(struct bl_arena *arena, int status, const char *content_type,
                                 const char *framing, const char *more_headers)
@@ -596,5 +597,5 @@ unsigned peer_descriptors(void)
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         count += entry->d_name[0] != '.';
     closedir(folder);
-    return count - 1; /* but for the folder itself */
+    return count - 1; /* without the folder itself */
 }

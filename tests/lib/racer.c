@@ -2,10 +2,10 @@
 
 #include "suite.h"
 
-/* So many looks before others on the same processor have their turn. */
+/* Polls before the thread yields its processor. */
 #define LOOKS_MAX 1000u
 
-/* To be woken takes longer than what it races against: it is awake, and looks. */
+/* Polls for the start, because waking up takes longer than the operation that it races against. */
 static void await_go(struct racer *racer)
 {
     for (unsigned i = 1; !atomic_load_explicit(&racer->go, memory_order_acquire); i++)
@@ -30,8 +30,8 @@ static void *racer_main(void *argument)
     }
 }
 
-/* One processor for the racer, the others for the caller: where both share one, they take turns
- * instead of meeting. */
+/* Assigns one processor to the racer and the others to the caller: on a shared processor, they
+ * would alternate instead of racing. */
 static void racer_part(struct racer *racer)
 {
     cpu_set_t others, own;
@@ -86,7 +86,7 @@ void racer_aim(struct racer *racer, struct bl_scope *scope)
 void racer_go(struct racer *racer)
 {
     atomic_store_explicit(&racer->go, true, memory_order_release);
-    /* It loses even without a delay: it has no processor of its own. */
+    /* It loses even without a delay, because it has no processor of its own. */
     if (racer->aim.range < 1)
         sched_yield();
 }
@@ -95,6 +95,6 @@ void racer_settle(struct racer *racer, bool lost)
 {
     sem_wait(&racer->done);
     aim_settle(&racer->aim, lost);
-    /* The stop may be on its way to the loop: it is handed down before its scope goes. */
+    /* The stop may be on its way to the loop: let it be delivered before its scope ends. */
     bl_yield();
 }

@@ -1,4 +1,4 @@
-/* A thread that stops a scope at a moment of its own, so that a stop and a commit meet. */
+/* A thread that stops a scope at a chosen moment, so that a stop and a commit coincide. */
 #ifndef BELAY_TESTS_RACER_H
 #define BELAY_TESTS_RACER_H
 
@@ -25,14 +25,14 @@ struct racer {
 
 void racer_start(struct racer *racer);
 void racer_end(struct racer *racer);
-/* It has a processor of its own, so that both really run at once. */
+/* True if it has a processor of its own, so that both really run in parallel. */
 bool racer_apart(const struct racer *racer);
-/* Before each round: what it stops. */
+/* Sets the scope to stop, before each round. */
 void racer_aim(struct racer *racer, struct bl_scope *scope);
-/* In the round, when the stop may come. */
+/* Starts the race, in the round, when the stop may come. */
 void racer_go(struct racer *racer);
-/* After it, in a fiber: the stop has been asked for and handed down. `lost`: the commit was first.
- */
+/* Waits, after the round and in a fiber, until the stop was requested and delivered. `lost`: the
+ * commit was first. */
 void racer_settle(struct racer *racer, bool lost);
 
 #endif

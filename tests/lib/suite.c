@@ -22,7 +22,7 @@ void suite_skip_at(const char *reason, const char *file, int line)
     _skip(file, line);
 }
 
-/* A test as cmocka runs it: the one of the suite, with a look at its assertions around it. */
+/* A test as cmocka runs it: the suite's test, wrapped in a check of its assertions. */
 struct suite_case {
     const struct CMUnitTest *test;
     void *state;
@@ -43,14 +43,15 @@ static int suite_case_teardown(void **state)
 #if defined(__SANITIZE_THREAD__)
 void __sanitizer_symbolize_pc(void *pc, const char *format, char *out, size_t size);
 
-/* By what a signal handler may call. */
+/* Uses only functions that a signal handler may call. */
 static void suite_crash_say(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
         return;
 }
 
-/* cmocka only says that there was a crash, and the sanitizer cannot walk the stack of a fiber. */
+/* cmocka only reports that there was a crash, and the sanitizer cannot walk the stack of a fiber.
+ */
 static void suite_crashed(int number)
 {
     void *frames[64];
@@ -62,14 +63,14 @@ static void suite_crashed(int number)
         __sanitizer_symbolize_pc(frames[i], "    %p in %f %L", line, sizeof line);
         suite_crash_say(line);
     }
-    signal(number, SIG_DFL); /* and the instruction is tried again */
+    signal(number, SIG_DFL); /* then the instruction is executed again */
 }
 
 static void suite_catch_crashes(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     void *frame;
-    backtrace(&frame, 1); /* loads a library the first time: not in a handler */
+    backtrace(&frame, 1); /* the first call loads a library, which a handler must not do */
     for (size_t i = 0; i < BL_COUNT(numbers); i++)
         signal(numbers[i], suite_crashed);
 }
@@ -88,7 +89,7 @@ static void suite_case_run(void **state)
         fail_msg("%s asserts nothing", each->test->name);
 }
 
-/* Returns how many failed. */
+/* Returns the number of failed tests. */
 static int suite_run(const struct suite *suite)
 {
     struct CMUnitTest *tests = bl_alloc(suite->count * sizeof *tests);
@@ -109,7 +110,7 @@ static int suite_run(const struct suite *suite)
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count)
 {
-    /* A shell in the background has them ignored, and so have its children. */
+    /* A shell in the background ignores them, and so do its children. */
     static const int signals[] = {SIGHUP, SIGINT, SIGQUIT};
     for (size_t i = 0; i < BL_COUNT(signals); i++)
         signal(signals[i], SIG_DFL);

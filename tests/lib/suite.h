@@ -1,8 +1,8 @@
-/* One test binary per room; one suite per source file. A test file ends in
+/* One test binary per room, one suite per source file. A test file ends in
  *     SUITE(arena, cmocka_unit_test(aligns), cmocka_unit_test(grows));
  * and its room's main.c lists it: SUITE_MAIN(&arena_suite, &map_suite).
  *
- * A test that ends without a single assertion fails, and one that skips says why. */
+ * A test that ends without a single assertion fails, and a test that skips gives a reason. */
 #ifndef BELAY_TESTS_SUITE_H
 #define BELAY_TESTS_SUITE_H
 
@@ -17,8 +17,8 @@
 
 #include <belay/base.h>
 
-/* Counts an assertion of the running test. From any thread. cmocka's own assertions call it, and so
- * does every other check that can fail a test. */
+/* Counts an assertion of the running test. May be called from any thread. cmocka's own assertions
+ * call it, and so does every other check that can fail a test. */
 void suite_assertion(void);
 
 #define _assert_true(...)             (suite_assertion(), (_assert_true)(__VA_ARGS__))
@@ -36,7 +36,7 @@ void suite_assertion(void);
 #define _assert_in_set(...)           (suite_assertion(), (_assert_in_set)(__VA_ARGS__))
 #define _assert_not_in_set(...)       (suite_assertion(), (_assert_not_in_set)(__VA_ARGS__))
 
-/* An assertion with a message of its own, for rows of a table. */
+/* An assertion with its own message, for rows of a table. */
 #define suite_fail_if(condition, ...)                                                              \
     do {                                                                                           \
         suite_assertion();                                                                         \
@@ -44,8 +44,8 @@ void suite_assertion(void);
             fail_msg(__VA_ARGS__);                                                                 \
     } while (0)
 
-/* Ends the running test as skipped. scripts/test-run counts skips by `reason`: keep it the same for
- * the same cause, and print what differs from machine to machine before. */
+/* Ends the running test as skipped. scripts/test-run counts skips by `reason`: use the same text
+ * for the same cause, and print details that differ from machine to machine before. */
 #undef skip
 #define suite_skip(reason) suite_skip_at(reason, __FILE__, __LINE__)
 void suite_skip_at(const char *reason, const char *file, int line);
@@ -61,8 +61,9 @@ struct suite {
     static const struct CMUnitTest name##_tests[] = {__VA_ARGS__};                                 \
     const struct suite name##_suite = {#name, name##_tests, BL_COUNT(name##_tests)}
 
-/* Runs the suites; arguments are patterns (as of cmocka, "F12_*") of tests to run. Returns how many
- * failed, 1 at least when something did; a pattern that matches no test is a failure. */
+/* Runs the suites; arguments are patterns of tests to run, like cmocka's ("F12_*"). Returns the
+ * number of failures, at least 1 if anything failed; a pattern that matches no test is a failure.
+ */
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count);
 
@@ -79,12 +80,11 @@ unsigned long suite_rounds(unsigned long short_form, unsigned long full_form);
 /* Skips a test that has no short form. */
 void suite_skip_unless_soak(void);
 
-/* Path of a file or folder of `../shared`; skips the test where it is absent. `relative` is below
+/* Path of a file or folder in `../shared`; skips the test if it does not exist. `relative` is below
  * shared/. The result is static. */
 const char *suite_shared(const char *relative);
 
-/* Reads a whole file into memory that the caller frees with bl_free; fails the test when it cannot.
- */
+/* Reads a whole file into memory that the caller frees with bl_free; fails the test on an error. */
 struct bl_text suite_read_file(const char *path);
 
 /* True in builds with address, thread or undefined-behaviour sanitizers, which are 2 to 20 times

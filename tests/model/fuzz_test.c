@@ -1,6 +1,5 @@
-/* The fuzzers of the parser and of each format (tests/fuzz) without their engine: what is known to
- * be worth a look, changed by chance. They end the process when something is wrong; the seed makes
- * the same inputs again. */
+/* The fuzzers of the parser and of each format (tests/fuzz) without their engine: interesting
+ * inputs, changed at random. They end the process on an error; the seed reproduces the inputs. */
 #include <glob.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -24,12 +23,12 @@ static const struct {
 #define SEEDS_MAX 128u
 #define INPUT_MAX 16384u
 #define CHANGES   8u
-/* For what grows once, with the largest input; the rounds are thousands. */
+/* Allowance for one-time allocations with the largest input; there are thousands of rounds. */
 #define GROWTH_BYTES 1048576u
-/* Of each fuzzer in the long form: ten minutes for all. */
+/* For each fuzzer in the long form: ten minutes for all. */
 #define LONG_NS (120 * BL_NS_PER_S)
 
-/* What inputs are made of. */
+/* The source of inputs. */
 struct breeder {
     struct bl_text seeds[SEEDS_MAX];
     size_t seed_count;
@@ -81,7 +80,7 @@ static struct bl_text breeder_seed(struct breeder *breeder)
     return breeder->seeds[breeder_below(breeder, breeder->seed_count)];
 }
 
-/* Replaces `gone` bytes at a place by others. */
+/* Replaces `gone` bytes at a position by others. */
 static void breeder_splice(struct breeder *breeder, size_t at, size_t gone, struct bl_text others)
 {
     size_t left = breeder->size - at;
@@ -130,8 +129,8 @@ static void breeder_make(struct breeder *breeder)
         breeder_change(breeder);
 }
 
-/* Bytes that are allocated and not freed. Not the resident memory: a tuned allocator (meson sets
- * MALLOC_PERTURB_) touches all that it gives. */
+/* Returns the number of allocated bytes. The resident size is not usable: with MALLOC_PERTURB_,
+ * which meson sets, the allocator touches all memory. */
 static size_t fuzz_in_use(void)
 {
     struct mallinfo2 info = mallinfo2();

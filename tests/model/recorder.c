@@ -175,7 +175,7 @@ static void feeder_init(struct feeder *feeder, struct recorder *recorder,
     };
 }
 
-/* Writes down how it ended, and is done with it. */
+/* Records the end, and frees the feeder. */
 static int feeder_end(struct feeder *feeder, struct recorder *recorder, int result)
 {
     const struct bl_model_failure *failure = &feeder->assembly.failure;
@@ -203,7 +203,7 @@ static int feed_json(struct feeder *feeder, struct bl_text name, struct bl_text 
         return 0;
     if (bl_text_equal(data, BL_TEXT("[DONE]")))
         return feeder->decoder.api->finish(&feeder->decoder);
-    /* Freed at once: what a decoder keeps of an event it must have copied. */
+    /* Freed at once: a decoder must copy what it keeps of an event. */
     bl_arena_init(&arena);
     if (bl_json_read(&arena, data, &limits, &value, NULL) != 0)
         result = model_fail(&feeder->assembly, "bad_response", 0, data);
@@ -223,7 +223,7 @@ static int take_line(void *context, struct bl_text line)
     return bl_text_trim(line).size == 0 ? 0 : feed_json(context, (struct bl_text){0}, line);
 }
 
-/* What parses the bytes of a format. */
+/* The parsers of a format's bytes. */
 union parser {
     struct bl_sse sse;
     struct bl_lines lines;
@@ -232,7 +232,7 @@ union parser {
 static int feed_piece(const struct model_api *api, union parser *parser, struct bl_text piece,
                       struct feeder *feeder)
 {
-    /* On its own, so that a read beyond its end is seen. */
+    /* A separate copy, so that a read beyond its end is detected. */
     char *copy = bl_alloc(piece.size);
     memcpy(copy, piece.data, piece.size);
     piece.data = copy;
@@ -324,7 +324,7 @@ static void check_bytes(const struct feeding *feeding, struct bl_text bytes, con
     for (size_t i = 0; i < bytes.size; i++)
         cuts[i] = i;
     check_cuts(feeding, bytes, cuts, bytes.size, name, expected);
-    /* Every byte in the plain build; a sanitizer sees the same code at a part of them. */
+    /* Every byte in a plain build; a sanitizer build samples them. */
     unsigned long step = suite_rounds(bytes.size > 4000 ? 5 : SUITE_SANITIZED ? 3 : 1, 1);
     for (size_t i = 1; i < bytes.size; i += step)
         check_cuts(feeding, bytes, &i, 1, name, expected);
@@ -494,7 +494,7 @@ void check_asked(struct asking *asking, const char *name)
     struct bl_text expected = read_fixture(name);
     struct bl_text body = asking_body(asking);
 
-    /* All of it: what cmocka prints is cut. */
+    /* Print the whole body: cmocka cuts long messages. */
     if (!bl_text_equal(body, bl_text_trim(expected))) {
         fprintf(stderr, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(body));
         fail_msg("%s is not what was built, above", name);
@@ -529,7 +529,7 @@ void refuse_script(const char *source, const char *message, const char *hint)
     assert_string_equal(error.message, message);
     if (strstr(error.hint, hint) == NULL)
         fail_msg("%s: the hint is: %s", source, error.hint);
-    /* Without an error to fill it does the same. */
+    /* The result is the same without an error to fill. */
     assert_int_equal(bl_script_parse(bl_text_from(source), "test.yaml", &script, NULL), result);
 }
 

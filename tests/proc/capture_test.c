@@ -2,8 +2,7 @@
 
 #include "helpers.h"
 
-/* What is kept of `total` bytes of the alphabet that came in pieces of `piece`, against the whole.
- */
+/* Checks what is kept of `total` bytes of the alphabet, added in pieces of `piece` bytes. */
 static void check_alphabet(size_t limit, size_t total, size_t piece)
 {
     struct bl_capture capture;

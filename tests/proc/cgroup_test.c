@@ -1,4 +1,4 @@
-/* The warden's cgroup by itself: the rounds of killing that need it frozen are rare. */
+/* Tests the warden's cgroup separately, because rounds of killing that freeze it are rare. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #define EMPTY_MS 10000.0
 
-/* Of the warden's main.c, which is not linked here. */
+/* Replaces the function of the warden's main.c, which is not linked here. */
 uint64_t warden_now_us(void)
 {
     return bl_clock_now_ns(&bl_clock_system) / BL_NS_PER_US;
@@ -36,7 +36,7 @@ static pid_t cgroup_put_child(int directory)
     return child;
 }
 
-/* Whether the cgroup was asked to freeze. */
+/* Returns whether the cgroup was frozen. */
 static char cgroup_frozen(int directory)
 {
     char byte = '?';
@@ -61,7 +61,7 @@ static void killing_freezes_the_cgroup_only_when_asked_to(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         assert_int_equal(cgroup_frozen(directory), freeze ? '1' : '0');
-        /* The kernel may count it for a moment after it was reaped. */
+        /* The kernel may count the process for a moment after it was reaped. */
         for (double end_ms = now_ms() + EMPTY_MS; cgroup_populated() != 0 && now_ms() < end_ms;)
             nap_ms(1);
         assert_int_equal(cgroup_populated(), 0);

@@ -66,14 +66,14 @@ void marker_make(char marker[MARKER_MAX])
     snprintf(marker, MARKER_MAX, "BELAY_TEST_MARKER=%016llx", (unsigned long long)number);
 }
 
-/* The first bytes of a file of /proc/PID, ended by NUL; empty where it cannot be read. */
+/* Reads the first bytes of a file of /proc/PID, NUL-terminated; empty if it cannot be read. */
 static size_t read_of(const char *pid, const char *file, char *out, size_t out_size)
 {
     char path[NAME_MAX + 32];
     size_t total = 0;
     snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    /* A read gives a page at most. */
+    /* A read returns one page at most. */
     for (ssize_t size = 1; fd >= 0 && size > 0 && total < out_size - 1;) {
         size = read(fd, out + total, out_size - 1 - total);
         total += size > 0 ? (size_t)size : 0;
@@ -84,7 +84,7 @@ static size_t read_of(const char *pid, const char *file, char *out, size_t out_s
     return total;
 }
 
-/* The letter behind the last ')' of the line. */
+/* Returns the letter after the last ')' of the line. */
 static char state_of(const char *pid)
 {
     char line[256];
@@ -106,7 +106,7 @@ const struct marked *marker_scan(const char *marker, const char *name, char proc
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
             continue;
-        /* A zombie has no environment. The marker need not stand where we put it: shells sort. */
+        /* A zombie has no environment. The marker can be anywhere in it, since shells sort. */
         size_t size = read_of(entry->d_name, "environ", variables, sizeof variables);
         if (memmem(variables, size, marker, strlen(marker)) == NULL)
             continue;
@@ -147,7 +147,7 @@ size_t marker_kill(const char *marker)
             first = found->tools;
         if (found->tools + found->wardens == 0)
             break;
-        /* A warden whose tree is gone goes by itself. */
+        /* A warden whose tree has ended exits by itself. */
         for (size_t i = 0; i < found->tools && i < BL_COUNT(found->pids); i++)
             kill(found->pids[i], SIGKILL);
         nap_ms(2);
@@ -259,7 +259,7 @@ void tool_done(struct tool *tool)
     tool->environment = NULL;
 }
 
-/* The fourth field, behind the state; 0 when there is no such process. */
+/* Returns the fourth field, after the state; 0 if there is no such process. */
 static pid_t parent_of(pid_t pid)
 {
     char name[16], line[256];

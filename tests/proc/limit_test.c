@@ -1,5 +1,5 @@
-/* Limits of memory and of processes. Where a cgroup has the controller, the kernel refuses or
- * kills; elsewhere the address space of each process is limited, and the warden counts. */
+/* Limits of memory and processes. If a cgroup has the controller, the kernel refuses or kills;
+ * otherwise the address space of each process is limited, and the warden counts processes. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -46,8 +46,8 @@ static void memory_over_the_limit_is_refused(void **state)
     run_in_loop(memory, &container);
 }
 
-/* Passing the limit ends it all; or the kernel refuses, and nasty says so and leaves its children.
- */
+/* Exceeding the limit ends the tree; or the kernel refuses, and nasty reports it and leaves its
+ * children. */
 static int processes(void *argument)
 {
     struct tool tool;

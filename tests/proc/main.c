@@ -1,5 +1,5 @@
-/* The suites run once as they are called, and where that is as root once more as an ordinary user,
- * in a cgroup that was delegated to it where there is one. */
+/* Runs the suites as they are called and, as root, once more as an ordinary user, in a delegated
+ * cgroup if possible. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ extern const struct suite capture_suite, capture_model_suite, cgroup_suite, sand
     namespace_suite, probe_child_suite, probe_program_suite, report_suite, stop_suite,
     survivor_suite, tree_suite, warden_suite;
 
-/* A cgroup below ours that the ordinary user may divide. Empty: none to be had. */
+/* Creates a cgroup below ours that the ordinary user may divide. Empty if that is not possible. */
 static void delegate_cgroup(char out[CGROUP_MAX])
 {
     static const char *const files[] = {"", "/cgroup.procs", "/cgroup.subtree_control"};
@@ -103,8 +103,8 @@ int main(int argument_count, char **arguments)
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return kill_role(argument_count, arguments);
     int failed = suite_main(argument_count, arguments, suites, BL_COUNT(suites));
-    /* What another user may do is the same in every flavour: the sanitized ones try it in the soak.
-     */
+    /* Permissions of another user are the same in every build: the sanitized builds test them in
+     * the soak. */
     if (geteuid() == 0 && suite_rounds(!SUITE_SANITIZED, 1) > 0 && !figure_taking())
         failed += run_as_ordinary_user(arguments);
     return failed > 100 ? 100 : failed;

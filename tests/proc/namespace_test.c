@@ -1,11 +1,11 @@
-/* What a command in a container of the kind pidns can see of the machine's processes. */
+/* Which of the machine's processes a command in a pidns container can see. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "helpers.h"
 
-/* Takes off one mount after another, and each time looks for the process of the test. */
+/* Unmounts /proc repeatedly, and looks for the test's process each time. */
 #define SCRIPT                                                                                     \
     "%s 'exec 2>/dev/null; for i in 1 2 3; do umount -l /proc;"                                    \
     "test -e /proc/%d/status && grep -q \"NSpid:.*%d$\" /proc/%d/status && echo seen; done;"       \
@@ -46,7 +46,7 @@ static void unmounting_proc_shows_no_other_one(void **state)
     run_in_loop(look_around, "sh -c");
 }
 
-/* In a user namespace of its own a command has every capability, and the mounts are locked. */
+/* In its own user namespace a command has all capabilities, but the mounts are locked. */
 static void unmounting_proc_in_a_namespace_of_its_own_shows_none(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Plays processes that are hard to stop: nasty MODE [ARGUMENT]. One that has come to rest is named
- * "nasty-ready", so that a test knows when its tree stands. Each process ends by itself after a
- * minute, whatever it ignores, so that a test that fails leaves nothing behind for long. */
+/* Plays processes that are hard to stop: nasty MODE [ARGUMENT]. A process that is ready is named
+ * "nasty-ready", so that a test knows when its tree is complete. Each process ends after a minute
+ * even if it ignores signals, so that a failed test leaves nothing behind for long. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define EXIT_USAGE          64
 #define STORM_EACH_STAYS_OF 4
 
-/* The timer's signal is SIGKILL: it ends also one that is stopped or ignores the others. */
+/* The timer sends SIGKILL, which also ends a process that is stopped or ignores other signals. */
 static void live_briefly(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -40,8 +40,8 @@ static void live_briefly(void)
         _exit(EXIT_USAGE);
 }
 
-/* fork() with a life of its own in the child. Where no process is to be had, ends this one by a
- * code that says so. */
+/* fork() with a time limit for the child. If no process is available, exits with a code that says
+ * so. */
 static pid_t branch(void)
 {
     pid_t child = fork();
@@ -91,7 +91,7 @@ static int ignore_term(const char *argument)
     rest();
 }
 
-/* A child in a session of its own; this one stays, unless the argument is "leave". */
+/* A child in its own session; this process stays unless the argument is "leave". */
 static int new_session(const char *argument)
 {
     if (branch() == 0) {
@@ -113,8 +113,8 @@ static int new_session_ignore(const char *argument)
     rest();
 }
 
-/* A daemon in the old manner: its parent is gone, its session is its own. This one leaves as soon
- * as the daemon stands, unless the argument is "stay". */
+/* A classic daemon: its parent has exited, and it has its own session. This process exits as soon
+ * as the daemon is ready, unless the argument is "stay". */
 static int double_fork(const char *argument)
 {
     int ready[2];
@@ -161,7 +161,7 @@ static int many(const char *argument)
     rest();
 }
 
-/* A chain: each is the child of the one before. */
+/* A chain in which each process is the child of the previous one. */
 static int deep(const char *argument)
 {
     for (long i = number_of(argument); i > 0; i--) {
@@ -178,10 +178,10 @@ static bool before(const struct timespec *end)
     return now.tv_sec < end->tv_sec;
 }
 
-/* One line of a storm: every millisecond it goes on in a new process, and the old one ends, so that
- * whoever looks for it finds it gone; some of the old ones stay. `made` counts the processes of all
- * lines, the dead too: a zombie holds a number, and the machine has not many. When they are all
- * made the line comes to rest, and must be ended like any other. */
+/* One line of a storm: every millisecond it continues in a new process and the old one exits, so
+ * that a scan always comes too late; some of the old ones stay. `made` counts the processes of all
+ * lines, including zombies, which occupy scarce pids. When all are made, the line comes to rest,
+ * and must be stopped like any other process. */
 _Noreturn static void storm_line(unsigned *made, const struct timespec *end)
 {
     struct timespec pause_for = {.tv_nsec = 1000000};
@@ -202,7 +202,7 @@ _Noreturn static void storm_line(unsigned *made, const struct timespec *end)
     _exit(0);
 }
 
-/* With "ignore" SIGTERM does nothing to it. */
+/* With "ignore" it ignores SIGTERM. */
 static int storm(const char *argument)
 {
     struct timespec end;
@@ -230,7 +230,7 @@ static int stopped(const char *argument)
     rest();
 }
 
-/* Blocks in open(2): nobody writes to it. */
+/* Blocks in open(2): the FIFO has no writer. */
 static int fifo(const char *argument)
 {
     prctl(PR_SET_NAME, READY_NAME);
@@ -238,7 +238,7 @@ static int fifo(const char *argument)
     return fd >= 0 ? 0 : EXIT_USAGE;
 }
 
-/* Ends; a grandchild that nobody knows goes on holding standard output. */
+/* Exits; a grandchild in another session keeps standard output open. */
 static int hold_stdout(const char *argument)
 {
     (void)argument;
@@ -255,7 +255,7 @@ static int hold_stdout(const char *argument)
     return 0;
 }
 
-/* So many bytes of the alphabet, over and over. */
+/* Writes the given number of bytes, repeating the alphabet. */
 static int chatty(const char *argument)
 {
     static char block[CHATTY_PERIOD * 1024];
@@ -298,7 +298,7 @@ static int raise_signal(const char *argument)
     return EXIT_USAGE;
 }
 
-/* Its open descriptors in one line; the one that reads the directory is not counted. */
+/* Prints its open descriptors on one line, without the one that reads the directory. */
 static int descriptors(const char *argument)
 {
     (void)argument;
@@ -325,7 +325,7 @@ static int memory(const char *argument)
     return 0;
 }
 
-/* "tty" when 0, 1 and 2 are a terminal, and the controlling one. */
+/* Prints "tty" if 0, 1 and 2 are the controlling terminal. */
 static int terminal(const char *argument)
 {
     (void)argument;
@@ -337,7 +337,7 @@ static int terminal(const char *argument)
     return 0;
 }
 
-/* Ends when it is asked to, with 42; before that it writes as many bytes as the argument says. */
+/* Exits with 42 on SIGTERM; before that it writes the number of bytes in the argument. */
 static int give_way(const char *argument)
 {
     sigset_t set;
@@ -350,7 +350,7 @@ static int give_way(const char *argument)
     return argument != NULL && chatty(argument) != 0 ? EXIT_USAGE : 42;
 }
 
-/* The same, but always in the middle of a fork, which takes its time: there is memory to copy. */
+/* The same, but always in the middle of a fork, which is slow because much memory is copied. */
 static int forking(const char *argument)
 {
     const size_t size = 32u << 20;
@@ -374,8 +374,8 @@ static int forking(const char *argument)
     return 42;
 }
 
-/* Of a copy that belongs to another user and has the setuid bit: becomes that user for good, and
- * cannot be signalled by the one that started it. */
+/* Run from a setuid copy that belongs to another user: becomes that user permanently, so that its
+ * starter cannot signal it. */
 static int stranger(const char *argument)
 {
     uid_t user = geteuid();

@@ -1,5 +1,6 @@
-/* Survivors are counted, not assumed: an ordinary user's warden cannot kill processes that became
- * another user, and says how many are left. The test is root: it sees them all, and ends them. */
+/* Survivors are counted and not assumed. An ordinary user's warden cannot kill processes that
+ * became another user, and reports how many are left. The test runs as root, sees all of them, and
+ * ends them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -18,7 +19,7 @@ struct rest_case {
     const char *script; /* of sh, with the program in $0 */
     unsigned strangers, ordinary;
     char marker[MARKER_MAX], program[64];
-    int channel; /* the ordinary user's end: says that it has started, hears when to stop */
+    int channel; /* the ordinary user's end: reports its start, and receives the stop */
 };
 
 static int survivor_stop(void *argument)
@@ -53,7 +54,7 @@ _Noreturn static void survivor_play_user(struct rest_case *rest)
     _exit(run_in_role(survivor_stop, rest) == 0 ? 0 : 1);
 }
 
-/* nasty with the setuid bit of another user, in a folder of its own. */
+/* Copies nasty, with the setuid bit of another user, into its own folder. */
 static void survivor_copy_program(char program[64])
 {
     char folder[] = "/tmp/belay-proc-XXXXXX";
@@ -70,7 +71,7 @@ static void survivor_remove_program(char program[64])
     rmdir(program);
 }
 
-/* The receipt's number is what /proc says, and that is all of the strangers. */
+/* The number in the receipt matches /proc, and consists of strangers only. */
 static void survivor_check(struct rest_case rest)
 {
     struct bl_warden_end end = {0};
@@ -107,7 +108,7 @@ static void survivor_check(struct rest_case rest)
     assert_int_equal(left, rest.strangers);
     assert_int_equal(end.survivors, rest.strangers);
     assert_int_equal(end.how, BL_END_STOPPED);
-    /* The shell is one of those that ended. */
+    /* The shell is one of the processes that ended. */
     assert_true(end.processes >= expected);
 }
 

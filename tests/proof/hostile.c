@@ -24,7 +24,7 @@ static struct {
     char path[PATH_MAX];
     pid_t first;
     pid_t warden;
-    int standing[2]; /* each process holds the second until it stands */
+    int standing[2]; /* each process holds the second until it is running */
     char *name;      /* of the arguments, to be overwritten */
     size_t name_size;
 } self;
@@ -36,7 +36,7 @@ static uint64_t hostile_now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* SIGKILL ends also a process that is stopped, traced or has lost its main thread. */
+/* SIGKILL also ends a process that is stopped, traced or without a main thread. */
 void hostile_limit_life(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -132,7 +132,7 @@ void tree_rename_to(const char *name)
     snprintf(self.name, self.name_size, "%s", name);
 }
 
-/* The rest of the line is played by a child; this process ends when the child's tree stands. */
+/* A child plays the rest of the line; this process ends when the child's tree is running. */
 static void hostile_leave(const char *argument)
 {
     (void)argument;
@@ -142,7 +142,7 @@ static void hostile_leave(const char *argument)
     _exit(0);
 }
 
-/* The rest of the line is played by a child; this process stays. */
+/* A child plays the rest of the line; this process stays. */
 static void hostile_child(const char *argument)
 {
     (void)argument;
@@ -150,8 +150,8 @@ static void hostile_child(const char *argument)
         hostile_rest();
 }
 
-/* A child that is a setuid copy of this program: `change` "all" to become its owner in all
- * respects. Executing it is standing, as far as the pipe knows: it needs a moment more. */
+/* Starts a child that is a setuid copy of this program; `change` "all" changes all of its user ids.
+ * The pipe reports it as running when it executes, so it needs a moment more. */
 _Noreturn static void hostile_become(const char *path, const char *change)
 {
     if (hostile_fork() == 0) {
@@ -213,7 +213,7 @@ static const struct {
     {"seed", tree_seed, true},
 };
 
-/* Nothing to play is a mistake of the test. */
+/* An empty line is an error of the test. */
 static void hostile_play(char **line)
 {
     while (*line != NULL) {
@@ -230,8 +230,8 @@ static void hostile_play(char **line)
     fprintf(stderr, "hostile: no such word: %s\n", *line != NULL ? *line : "(end of line)");
 }
 
-/* A descriptor that every descendant inherits and that belay does not know: an observer without
- * privileges sees by it whether anybody is left. */
+/* Opens a descriptor that every descendant inherits and that Belay does not know. An observer
+ * without privileges sees by it whether any process is left. */
 static void hostile_hold_tag(void)
 {
     const char *path = getenv(HOSTILE_TAG);
@@ -253,7 +253,7 @@ int main(int argument_count, char **arguments)
     setenv(END_VARIABLE, text, 1);
     hostile_hold_tag();
     self.warden = getppid();
-    /* Its later lives, by exec, have nothing to announce. */
+    /* After exec, it has nothing to announce. */
     self.first = end == NULL ? getpid() : 0;
     self.name = arguments[0];
     self.name_size = strlen(arguments[0]);

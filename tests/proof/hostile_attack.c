@@ -1,5 +1,5 @@
-/* Attacks on the warden. One that the kernel refuses is passed over: the tree stands all the same,
- * and what belay says of it must be true. */
+/* Attacks on the warden. An attack that the kernel refuses is skipped: the tree stays, and Belay's
+ * report of it must be true. */
 #include "hostile.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #define DESCRIPTOR_MAX 64
 #define PATH_SIZE      8192
 #define STOPS_EACH     1000
-#define STARTED_MS     20 /* until belay knows that the command was started */
+#define STARTED_MS     20 /* until Belay knows that the command was started */
 
 void attack_stop(const char *argument)
 {
@@ -33,7 +33,7 @@ void attack_stop(const char *argument)
     kill(hostile_warden(), SIGSTOP);
 }
 
-/* Without a pause: the kernel continues the warden when belay dies, and it must not get far. */
+/* Without a pause: the kernel continues the warden when Belay dies, and it must not get far. */
 void attack_stop_loop(const char *argument)
 {
     attack_stop(argument);
@@ -63,8 +63,8 @@ void attack_limit(const char *argument)
     } limits[] = {{"nofile", RLIMIT_NOFILE}, {"as", RLIMIT_AS},   {"nproc", RLIMIT_NPROC},
                   {"stack", RLIMIT_STACK},   {"cpu", RLIMIT_CPU}, {"data", RLIMIT_DATA}};
     const struct rlimit nothing = {0, 0};
-    /* Without room for a stack the next call may be the end of it, and without time of the
-     * processor the kernel kills it: that is as good as SIGKILL. */
+    /* Without room for a stack the next call may kill the warden, and without CPU time the kernel
+     * kills it: both are equivalent to SIGKILL. */
     bool deadly = strcmp(argument, "stack") == 0 || strcmp(argument, "cpu") == 0 ||
                   strcmp(argument, "all") == 0;
     hostile_say(deadly ? HOSTILE_ATTACK HOSTILE_DEADLY : HOSTILE_ATTACK);
@@ -73,7 +73,7 @@ void attack_limit(const char *argument)
             prlimit(hostile_warden(), limits[i].resource, &nothing, NULL);
 }
 
-/* Leaves belay its standard streams, and not a descriptor more. */
+/* Leaves Belay its standard streams and no other descriptors. */
 void attack_limit_belay(const char *argument)
 {
     char path[64], status[PATH_SIZE];
@@ -88,7 +88,7 @@ void attack_limit_belay(const char *argument)
         prlimit((pid_t)strtol(parent + strlen("\nPPid:"), NULL, 10), RLIMIT_NOFILE, &few, NULL);
 }
 
-/* A child traces the warden and leaves it stopped. Says whether it was allowed to. */
+/* A child traces the warden and leaves it stopped. Reports whether tracing was permitted. */
 static void attack_trace(bool seize)
 {
     pid_t warden = hostile_warden();
@@ -125,7 +125,7 @@ static pid_t attack_parent_of(pid_t pid)
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
-/* Belay or a warden, by name. */
+/* True for Belay or a warden, by name. */
 static bool attack_is_belay(pid_t pid)
 {
     char path[64], name[32];
@@ -134,8 +134,8 @@ static bool attack_is_belay(pid_t pid)
     return strncmp(name, "belay", 5) == 0 || strncmp(name, "warden", 6) == 0;
 }
 
-/* Copies of all descriptors of a process, as many as the kernel gives. They stay open in this
- * process and in all that it starts. */
+/* Copies all descriptors of a process, as far as the kernel permits. The copies stay open in this
+ * process and its descendants. */
 static size_t attack_copy_of(pid_t pid, int copies[COPIED_MAX])
 {
     size_t count = 0;
@@ -152,7 +152,7 @@ static size_t attack_copy_of(pid_t pid, int copies[COPIED_MAX])
     return count;
 }
 
-/* With the writing end of the lifeline in the tree, the end of belay is no end of file. */
+/* With the write end of the lifeline open in the tree, the end of Belay causes no end-of-file. */
 void attack_copy(const char *argument)
 {
     int copies[COPIED_MAX];
@@ -165,7 +165,7 @@ void attack_copy(const char *argument)
     }
 }
 
-/* Once as this process, and once with the credentials of the warden, which root may claim. */
+/* Sends once as this process, and once with the credentials of the warden, which root may claim. */
 static void attack_send(int fd, enum warden_message_type type)
 {
     struct warden_message message = {.type = (int32_t)type};
@@ -188,7 +188,7 @@ static void attack_send(int fd, enum warden_message_type type)
     sendmsg(fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Tells belay in the warden's place that the command has ended and that nothing is left. */
+/* Reports to Belay in the warden's name that the command has ended and nothing is left. */
 void attack_forge(const char *argument)
 {
     int copies[COPIED_MAX];
@@ -200,7 +200,7 @@ void attack_forge(const char *argument)
     }
 }
 
-/* Goes to the parent of its own cgroup, and says whether it could. */
+/* Moves to the parent of its own cgroup, and reports whether it could. */
 void attack_leave_cgroup(const char *argument)
 {
     char mount_point[PATH_MAX / 2], groups[PATH_MAX], path[PATH_SIZE];
@@ -220,8 +220,8 @@ void attack_leave_cgroup(const char *argument)
         close(fd);
 }
 
-/* Only for a test that has a mount namespace around belay: in the machine's own it would hide /proc
- * from everybody. Its root mount is private there, and the machine's is not the parent of it. */
+/* Only for a test with a mount namespace around Belay: in the machine's own namespace it would hide
+ * /proc from all processes. The root mount of the test is private. */
 void attack_hide_proc(const char *argument)
 {
     (void)argument;

@@ -1,4 +1,4 @@
-/* Trees by chance: the seed alone decides their shape. */
+/* Random trees: the seed alone determines their shape. */
 #include "hostile.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static unsigned random_below(unsigned limit)
     return (unsigned)((uint64_t)(uint32_t)jrand48(chance) * limit >> 32);
 }
 
-/* The first numbers of two seeds that lie close together do too: they are dropped. */
+/* The first numbers of close seeds are close, too, so they are dropped. */
 static void random_seed(uint32_t seed)
 {
     chance[0] = (unsigned short)seed;
@@ -42,7 +42,7 @@ static void random_attack(void)
         attack_limit(limits[choice - count]);
 }
 
-/* What a process does when its children are made. Each may take a few processes more. */
+/* What a process does when its children have been started. Each tree may add a few processes. */
 _Noreturn static void random_become(void)
 {
     static void (*const trees[])(const char *argument) = {
@@ -55,7 +55,7 @@ _Noreturn static void random_become(void)
     hostile_rest();
 }
 
-/* How a child comes to be below its parent, before it has children itself. */
+/* How a child hides from its parent before it starts children itself. */
 static void random_hide(void)
 {
     switch (random_below(6)) {
@@ -70,8 +70,8 @@ static void random_hide(void)
     }
 }
 
-/* Makes children with a share of the processes each; a child goes on in this loop as their parent.
- */
+/* Starts children with a share of the processes each; a child continues in this loop as their
+ * parent. */
 _Noreturn static void random_grow(unsigned processes)
 {
     unsigned left = processes - 1, depth = 0, width = 0;

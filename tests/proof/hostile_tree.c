@@ -41,7 +41,7 @@ static void *tree_outlive_leader(void *leader)
     hostile_rest();
 }
 
-/* A process whose main thread has ended: a zombie in its state letter, and alive. */
+/* A process whose main thread has ended: its state is zombie, but it is alive. */
 void tree_dead_leader(const char *argument)
 {
     static pthread_t leader;
@@ -53,7 +53,7 @@ void tree_dead_leader(const char *argument)
     pthread_exit(NULL);
 }
 
-/* Goes on in a child of a new session, for ever, and ends as soon as there is one. */
+/* Continues in a child in a new session, forever, and exits as soon as there is one. */
 _Noreturn static void tree_fly(void)
 {
     bool first = true;
@@ -76,7 +76,7 @@ _Noreturn static void tree_fly(void)
 
 void tree_comets(const char *argument)
 {
-    /* Only root may become less nice than it was started. */
+    /* Only root may lower its nice value. */
     if (getpriority(PRIO_PROCESS, 0) < COMET_NICE && setpriority(PRIO_PROCESS, 0, COMET_NICE) != 0)
         _exit(HOSTILE_EXIT_USAGE);
     for (long i = hostile_number(argument); i > 0; i--)
@@ -90,7 +90,7 @@ struct storm {
     int made;
 };
 
-/* Every process of a storm forks as long as there is room; one in three ends and makes some. */
+/* Every process of a storm forks while there is room; one in three exits and makes some. */
 _Noreturn static void tree_blow(struct storm *storm)
 {
     for (unsigned turn = 0; !hostile_is_over(); turn++) {
@@ -150,7 +150,7 @@ void tree_session(const char *argument)
     hostile_rest();
 }
 
-/* Two forks and a new session: its parent is gone. */
+/* Two forks and a new session: its parent has exited. */
 void tree_daemon(const char *argument)
 {
     (void)argument;
@@ -165,8 +165,8 @@ void tree_daemon(const char *argument)
     hostile_rest();
 }
 
-/* A PID namespace of its own, in a user namespace where that is needed, with two processes and a
- * namespace in it. Where none is to be had, plain processes. */
+/* A PID namespace, in a user namespace if necessary, with two processes and a nested namespace.
+ * Plain processes if none is available. */
 void tree_namespaces(const char *argument)
 {
     (void)argument;
@@ -189,7 +189,8 @@ void tree_stopped(const char *argument)
         raise(SIGSTOP);
 }
 
-/* One traces its sibling, which is left in a trace stop; the tracer's end does not kill it. */
+/* One process traces its sibling, which stays in a trace stop; the end of the tracer does not kill
+ * it. */
 void tree_traced(const char *argument)
 {
     int standing[2];
@@ -214,7 +215,7 @@ void tree_traced(const char *argument)
     hostile_rest();
 }
 
-/* Orphans of a daemon come to this process instead of the warden. */
+/* Orphans of a daemon are reparented to this process instead of the warden. */
 void tree_subreaper(const char *argument)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -228,7 +229,7 @@ static void *tree_execute(void *argument)
     hostile_execute("rest");
 }
 
-/* The thread that executes becomes the process, and its main thread is gone. */
+/* The thread that executes becomes the process, and its main thread ends. */
 void tree_thread_exec(const char *argument)
 {
     pthread_t thread;
@@ -240,7 +241,7 @@ void tree_thread_exec(const char *argument)
         pause();
 }
 
-/* By its name and arguments it is a warden. */
+/* Has the name and arguments of a warden. */
 void tree_renamed(const char *argument)
 {
     (void)argument;
@@ -260,7 +261,7 @@ static int tree_borrow(void *argument)
     return pause();
 }
 
-/* clone(2) with these flags, of a process that rests. */
+/* clone(2) with these flags, for a process that sleeps. */
 static void tree_clone(int flags)
 {
     char *stack = malloc(CHILD_STACK_SIZE);
@@ -268,7 +269,7 @@ static void tree_clone(int flags)
         _exit(HOSTILE_EXIT_USAGE);
 }
 
-/* The parent waits in the kernel until its child executes or ends: never. */
+/* The parent waits in the kernel until its child executes or exits, which it never does. */
 void tree_vfork(const char *argument)
 {
     (void)argument;
@@ -279,7 +280,7 @@ void tree_vfork(const char *argument)
     hostile_rest();
 }
 
-/* Rests as a child of this process's parent, without being asked for by it. */
+/* Sleeps as a child of this process's parent, which did not start it. */
 void tree_clone_parent(const char *argument)
 {
     (void)argument;
@@ -290,7 +291,7 @@ void tree_clone_parent(const char *argument)
     hostile_rest();
 }
 
-/* A child that waitpid(2) does not see without __WALL. It leaves one more behind. */
+/* A child that waitpid(2) reports only with __WALL. It leaves another one behind. */
 void tree_no_exit_signal(const char *argument)
 {
     (void)argument;
@@ -302,8 +303,8 @@ void tree_no_exit_signal(const char *argument)
     hostile_rest();
 }
 
-/* The setuid copy of this program: its real user is still the old one, unless it is to be another
- * in all respects. */
+/* The setuid copy of this program: its real user is still the old one, unless all ids are to
+ * change. */
 void tree_other_user(const char *argument)
 {
     uid_t user = geteuid();

@@ -17,14 +17,14 @@
 
 #include "place.h"
 
-#define PROCESSES_MAX "4000" /* all of a tree with its zombies, where the controller is there */
+#define PROCESSES_MAX "4000" /* a whole tree with its zombies, if the controller is available */
 #define KILL_TRIES    5000   /* milliseconds */
 #define DEPTH_MAX     64
-#define LOOKS_MAX     50 /* milliseconds for a process that is about to go */
+#define LOOKS_MAX     50 /* milliseconds, for a process that is about to exit */
 #define LIST_MAX      ((size_t)64 * 1024)
 
-static char folder[PATH_MAX - 64]; /* empty: none */
-static char fifo[PATH_MAX];        /* empty: none */
+static char folder[PATH_MAX - 64]; /* may be empty */
+static char fifo[PATH_MAX];        /* may be empty */
 
 static void observer_nap(void)
 {
@@ -46,7 +46,8 @@ void observer_open(void)
 {
     static const char *const options[] = {"pids", "freezer", "name=systemd"};
     char mount_point[PATH_MAX / 2];
-    /* Orphans come here: the machine's own init may be slow to reap thousands of them. */
+    /* Orphans are reparented to this process: the machine's own init may be slow to reap thousands
+     * of them. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (size_t i = 0; i < BL_COUNT(options) && geteuid() == 0 && folder[0] == '\0'; i++) {
         if (!place_find_mount("cgroup", options[i], mount_point, sizeof mount_point))
@@ -84,7 +85,7 @@ const char *observer_tag(void)
     return fifo[0] != '\0' ? fifo : NULL;
 }
 
-/* The threads that are alive. Returns how many; the list is static. */
+/* Lists the living threads. Returns their number; the list is static. */
 static size_t observer_threads(const pid_t **ret_threads)
 {
     static char data[LIST_MAX * 8];
@@ -108,8 +109,8 @@ static size_t observer_threads(const pid_t **ret_threads)
     return count;
 }
 
-/* A number of /proc/THREAD/status: "\nTgid:" is its process, "\nPPid:" the parent. 0: it is gone.
- */
+/* Reads a number from /proc/THREAD/status: "\nTgid:" is its process, "\nPPid:" the parent. 0: it
+ * has ended. */
 static pid_t observer_status_of(pid_t thread, const char *field)
 {
     char path[64], text[2048];
@@ -122,10 +123,10 @@ static pid_t observer_status_of(pid_t thread, const char *field)
 enum kind {
     KIND_TOOL,
     KIND_HELPER,
-    KIND_UNKNOWN, /* about to go: its memory is gone already */
+    KIND_UNKNOWN, /* about to exit: its memory is released already */
 };
 
-/* By the executable: names and arguments can be changed. */
+/* By the executable, because names and arguments can be changed. */
 static enum kind observer_kind_of(pid_t thread)
 {
     char path[64], program[PATH_MAX];
@@ -140,7 +141,7 @@ static enum kind observer_kind_of(pid_t thread)
     return helper ? KIND_HELPER : KIND_TOOL;
 }
 
-/* One look. Returns how many are of an unknown kind: these are counted as tools. */
+/* Looks once. Returns the number of processes of unknown kind, which count as tools. */
 static size_t observer_glance(struct observed *ret_observed)
 {
     static pid_t seen[LIST_MAX];
@@ -177,7 +178,7 @@ void observer_look(struct observed *ret_observed)
         close(fd);
 }
 
-/* Up from each tool, so that other helpers of belay are not taken for it. */
+/* Searches upwards from each tool, so that other helpers of Belay are not mistaken for it. */
 pid_t observer_warden_of(pid_t belay)
 {
     const pid_t *threads;

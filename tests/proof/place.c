@@ -13,7 +13,7 @@ size_t place_read(const char *path, char *out, size_t size)
 {
     size_t total = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    /* A read gives a page at most. */
+    /* A read returns one page at most. */
     for (ssize_t got = 1; fd >= 0 && got > 0 && total < size - 1;) {
         got = read(fd, out + total, size - 1 - total);
         total += got > 0 ? (size_t)got : 0;

@@ -1,4 +1,4 @@
-/* Trees that do not attack: whatever they are, they are stopped, counted, and never unverified. */
+/* Trees that do not attack: each is stopped and counted, and the result is never unverified. */
 #include "proof.h"
 
 #define PLAN static const struct proof_plan
@@ -28,7 +28,8 @@ PLAN storm_of_forks_is_stopped = {TRIAL_DEADLINE, 0, {"storm"}};
 PLAN storm_of_forks_does_not_outlive_belay = {TRIAL_KILL_BELAY, 0, {"storm"}};
 PLAN many_processes_are_stopped = {TRIAL_DEADLINE, 0, {"many", "300"}};
 
-/* What became another user is beyond an ordinary user's warden: it is counted. */
+/* A process that became another user is beyond the reach of an ordinary user's warden, and is
+ * counted. */
 PLAN process_of_another_user_is_a_survivor = {
     TRIAL_SIGNAL, PROOF_MAY_SURVIVE | PROOF_SURVIVES | PROOF_SETUID_COPY, {"setuid-all"}};
 PLAN process_of_another_user_left_behind_is_a_survivor = {
@@ -38,7 +39,7 @@ PLAN process_of_another_user_is_a_survivor_in_the_text = {TRIAL_SIGNAL,
                                                               PROOF_SETUID_COPY | PROOF_TEXT,
                                                           {"setuid-all"}};
 
-/* All kinds of trees in turn, each stopped as soon as it stands. */
+/* All kinds of trees in turn, each stopped as soon as it is running. */
 static void each_tree_is_stopped(void **state)
 {
     static const char *const trees[] = {

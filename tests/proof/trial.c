@@ -28,8 +28,8 @@
 #define LEAVING_MS    1000 /* for a warden whose work is done */
 #define ARGUMENTS_MAX (TRIAL_WORDS_MAX + 16u)
 
-static char cgroup[PATH_MAX]; /* of the running trial, in cgroup2; empty: none */
-static char copy_folder[64];  /* of the setuid copy; empty: none */
+static char cgroup[PATH_MAX]; /* of the running trial, in cgroup2; may be empty */
+static char copy_folder[64];  /* of the setuid copy; may be empty */
 
 static double trial_now_ms(void)
 {
@@ -48,9 +48,9 @@ static const char *trial_hostile(void)
     return path;
 }
 
-/* ---- Where it runs --------------------------------------------------------------------------- */
+/* ---- The environment ---- */
 
-/* Where cgroup2 is mounted; empty: nowhere. */
+/* Returns the mount point of cgroup2, or an empty text. */
 static const char *trial_cgroup2(void)
 {
     static char mount_point[PATH_MAX / 2];
@@ -59,7 +59,7 @@ static const char *trial_cgroup2(void)
     return mount_point;
 }
 
-/* A delegated folder, so that leaving belay's own cgroup does not need root. */
+/* A delegated folder, so that leaving Belay's own cgroup does not need root. */
 static void trial_make_cgroup(uid_t user)
 {
     static const char *const files[] = {"", "/cgroup.procs", "/cgroup.subtree_control"};
@@ -81,7 +81,7 @@ static void trial_make_cgroup(uid_t user)
     }
 }
 
-/* Belay's folders in it are gone, or of a trial that failed. */
+/* Belay's folders in it are gone, unless the trial failed. */
 static void trial_remove_cgroup(void)
 {
     char path[PATH_MAX + NAME_MAX + 2];
@@ -104,7 +104,7 @@ bool trial_available(const char *container, enum trial_user user)
 {
     if (user == USER_root && geteuid() != 0)
         return false;
-    /* Without root there is nobody to delegate a cgroup. */
+    /* Only root can delegate a cgroup. */
     return strcmp(container, "cgroup2") != 0 || (geteuid() == 0 && trial_cgroup2()[0] != '\0');
 }
 
@@ -139,7 +139,7 @@ void trial_close(void)
     copy_folder[0] = '\0';
 }
 
-/* ---- Starting it ----------------------------------------------------------------------------- */
+/* ---- Start ---- */
 
 static void trial_arguments(const struct trial *trial, const char *out[ARGUMENTS_MAX])
 {
@@ -167,7 +167,7 @@ static void trial_arguments(const struct trial *trial, const char *out[ARGUMENTS
     out[count] = NULL;
 }
 
-/* Mounts of its own around the whole of belay: what is mounted there is never the machine's. */
+/* Creates a mount namespace around Belay, so that the machine's mounts do not change. */
 static bool trial_unshare(const struct trial *trial)
 {
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
@@ -176,7 +176,7 @@ static bool trial_unshare(const struct trial *trial)
     return !trial->hidden_pids || mount("proc", "/proc", "proc", 0, "hidepid=2") == 0;
 }
 
-/* In the child: becomes belay. */
+/* Runs in the child: becomes Belay. */
 _Noreturn static void trial_execute(const struct trial *trial, const char **arguments, int out,
                                     int err)
 {
@@ -200,7 +200,7 @@ _Noreturn static void trial_execute(const struct trial *trial, const char **argu
     _exit(1);
 }
 
-/* ---- Watching it ----------------------------------------------------------------------------- */
+/* ---- Observation ---- */
 
 struct watch {
     pid_t belay; /* 0: it has ended */
@@ -215,8 +215,8 @@ static void trial_read(int fd, char *out, size_t size)
     out[count] = '\0';
 }
 
-/* Reaps what has ended: without belay and its warden, orphans are this process's. Not all of it:
- * comets may end faster than they are reaped. True: belay has ended. */
+/* Reaps children: without Belay and its warden, orphans are reparented to this process. Bounded,
+ * since comets may end faster than they are reaped. Returns true if Belay has ended. */
 static bool trial_has_ended(struct trial *trial, struct watch *watch)
 {
     int status;
@@ -237,7 +237,7 @@ static void trial_kill_belay(struct trial *trial, struct watch *watch)
         sched_yield();
 }
 
-/* Until the tree stands; it may end before that. */
+/* Waits until the tree is running; it may end before that. */
 static void trial_await_ready(struct trial *trial, struct watch *watch)
 {
     double from_ms = trial_now_ms();
@@ -272,7 +272,7 @@ static void trial_await_end(struct trial *trial, struct watch *watch, double fro
     }
 }
 
-/* Without belay: until the tree and its wardens are gone. */
+/* Without Belay: waits until the tree and its wardens have ended. */
 static void trial_await_silence(struct trial *trial, struct watch *watch, double from_ms)
 {
     for (;;) {
@@ -302,7 +302,7 @@ static void trial_stop(struct trial *trial, struct watch *watch, double start_ms
         kill(watch->belay, SIGTERM);
     if (watch->belay != 0 && trial->stop == TRIAL_KILL_WARDEN) {
         pid_t warden = observer_warden_of(watch->belay);
-        /* Until belay knows that the command was started. */
+        /* Until Belay knows that the command was started. */
         for (int i = 0; i < STARTED_MS; i++)
             trial_nap();
         from_ms = trial_now_ms();
@@ -312,9 +312,9 @@ static void trial_stop(struct trial *trial, struct watch *watch, double start_ms
     trial_await_end(trial, watch, from_ms);
 }
 
-/* ---- What belay says ------------------------------------------------------------------------- */
+/* ---- Belay's report ---- */
 
-/* One of end and receipt: a number, or null with a reason. */
+/* Takes the number from the end or the receipt, or null with a reason. */
 static void trial_take_survivors(struct trial *trial, const struct bl_json *object)
 {
     const struct bl_json *value = bl_json_get(object, BL_TEXT("survivors"));
@@ -358,7 +358,7 @@ static void trial_take_envelope(struct trial *trial)
     bl_arena_done(&arena);
 }
 
-/* The machine may be out of processes for a moment: it has other users. */
+/* The machine may be out of processes for a moment, because it has other users. */
 static pid_t trial_fork(void)
 {
     pid_t child = fork();

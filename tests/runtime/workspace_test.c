@@ -8,7 +8,7 @@
 #include "fibers.h"
 #include "stage.h"
 
-/* ---- One that is opened ---------------------------------------------------------------------- */
+/* ---- Opening a workspace --------------------------------------------------------------------- */
 
 struct opening {
     struct bl_workspace_options options;
@@ -45,7 +45,7 @@ static struct opening opening_of(void (*body)(struct bl_workspace *workspace))
     return opening;
 }
 
-/* ---- An agent from beginning to end ---------------------------------------------------------- */
+/* ---- A whole run ----------------------------------------------------------------------------- */
 
 static void prompt_agent(struct bl_workspace *workspace)
 {
@@ -63,7 +63,7 @@ static void prompt_agent(struct bl_workspace *workspace)
     CHECK_EQUAL(result->run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(result->run.turns_completed, 1);
     bl_scope_done(&scope);
-    /* A run whose caller gives it no id has one of its own. */
+    /* A run without an id from its caller gets one. */
     bl_scope_init(&scope, bl_scope_current());
     run.timed = true;
     CHECK_EQUAL(bl_agent_run(&options, &run, &scope, &arena, result, error), 0);
@@ -161,7 +161,7 @@ static void shared_project_is_not_read_again(void **state)
     bl_project_init(&project);
     assert_int_equal(bl_project_read(&project, stage_path("work"), NULL), 0);
     assert_int_equal(bl_config_find(project.config, &choice, &found, NULL), 0);
-    /* Who reads the configuration again fails. */
+    /* Reading the configuration again would fail. */
     assert_int_equal(mkdir(stage_path("config/belay"), 0700), 0);
     stage_file("../config/belay/config.yaml", "models: [\n");
     opening.options.project = &project;
@@ -189,7 +189,7 @@ static int stopped_main(void *argument)
     opening_main(opening);
     bl_scope_enter(outer);
     bl_scope_done(&scope);
-    /* The thread is still there: let it end. */
+    /* The thread still runs: let it end. */
     int fd = open(opening->options.system_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     CHECK(fd >= 0);
     CHECK_EQUAL(unlink(opening->options.system_path), 0);

@@ -9,7 +9,7 @@ extern const struct suite mcp_http_header_suite, mcp_http_session_suite, mcp_htt
 extern const struct suite answer_suite, ask_suite, control_suite, control_id_suite,
     control_watch_suite, folder_suite, offer_suite, request_suite;
 
-/* Of mcp_task_test.c: another process that serves. */
+/* In mcp/task_test.c: another process that serves. */
 int mcp_role(const char *folder);
 
 int main(int argument_count, char **arguments)

@@ -1,5 +1,5 @@
-/* An MCP server without a carrier: requests are texts, answered in fibers of the test's own. Its
- * runtime is real: the script model, tools in wardens, a SQLite file in a folder of its own. */
+/* An MCP server without a carrier: requests are texts, answered in fibers of the test. Its runtime
+ * is real: the script model, tools in wardens, and a SQLite file in a folder of its own. */
 #ifndef BELAY_TESTS_SERVE_MCP_RIG_H
 #define BELAY_TESTS_SERVE_MCP_RIG_H
 
@@ -42,7 +42,7 @@ struct mcp_rig {
     struct bl_error error;
 };
 
-/* ---- From beginning to end ------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 static inline void rig_open_server(struct mcp_rig *rig)
 {
@@ -72,7 +72,7 @@ static inline void rig_write_script(const struct mcp_rig *rig, const char *scrip
     CHECK_EQUAL(fclose(file), 0);
 }
 
-/* The next workspace takes for ever to be opened: the file that it is told from is a FIFO. */
+/* The next workspace never finishes opening: the file that it reads is a FIFO. */
 static inline void rig_block_opening(struct mcp_rig *rig)
 {
     static char path[96];
@@ -82,7 +82,7 @@ static inline void rig_block_opening(struct mcp_rig *rig)
     rig->workspace.system_path = path;
 }
 
-/* Lets a thread that still waits for it go; one that has not come to it finds nothing. */
+/* Releases a thread that still waits for it; a thread that comes later finds nothing. */
 static inline void rig_unblock_opening(const struct mcp_rig *rig)
 {
     int fd = open(rig->workspace.system_path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -92,7 +92,7 @@ static inline void rig_unblock_opening(const struct mcp_rig *rig)
     close(fd);
 }
 
-/* All but store and server. */
+/* Sets up everything but store and server. */
 static inline void mcp_rig_prepare(struct mcp_rig *rig, const char *folder, const char *script)
 {
     memset(rig, 0, sizeof *rig);
@@ -124,7 +124,7 @@ static inline void mcp_rig_init(struct mcp_rig *rig, const char *script)
     rig_open_server(rig);
 }
 
-/* Files are all that tests leave there. */
+/* Tests leave only files there. */
 static inline void rig_remove_folder(const char *path)
 {
     DIR *folder = opendir(path);
@@ -147,14 +147,14 @@ static inline void mcp_rig_done(struct mcp_rig *rig)
     rig_remove_folder(rig->folder);
 }
 
-/* ---- Asking ---------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
-/* One request, and what came of it. */
+/* One request and its answer. */
 struct asked {
     struct mcp_rig *rig;
     struct mcp_peer *peer;
     const char *method;
-    const char *params; /* ' for "; NULL: none */
+    const char *params; /* with ' for "; NULL: none */
     struct bl_scope scope;
     struct bl_arena arena;
     struct mcp_request request;
@@ -162,7 +162,7 @@ struct asked {
     const struct bl_json *result;
     struct bl_fiber *fiber;
     size_t progress_count;
-    char progress_id[MCP_ID_SIZE]; /* what the newest was about */
+    char progress_id[MCP_ID_SIZE]; /* the id in the newest one */
     struct bl_semaphore told;
 };
 
@@ -215,7 +215,7 @@ static inline int asked_main(void *argument)
     return 0;
 }
 
-/* Begins to ask; freed by asked_done. */
+/* Sends a request; free it with asked_done. */
 static inline struct asked *ask_by(struct mcp_rig *rig, struct mcp_peer *peer, const char *method,
                                    const char *params)
 {
@@ -261,7 +261,7 @@ static inline void asked_done(struct asked *asked)
     bl_free(asked);
 }
 
-/* Asks and waits. */
+/* Sends a request and waits for the answer. */
 static inline struct asked *answer_to(struct mcp_rig *rig, const char *method, const char *params)
 {
     return asked_await(ask(rig, method, params));
@@ -298,9 +298,9 @@ static inline bool asked_failed(const struct asked *asked, int code, const char 
     return is;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
-/* Processes that work in the folder. */
+/* Returns the number of processes that work in the folder. */
 static inline size_t rig_processes(const struct mcp_rig *rig)
 {
     DIR *processes = opendir("/proc");
@@ -345,7 +345,7 @@ static inline void rig_await_file(const struct mcp_rig *rig, const char *name)
         bl_sleep(5 * MS);
 }
 
-/* The next line that comes from a socket; in the arena. Empty: the other side has no more. */
+/* Returns the next line from a socket, in the arena, or an empty text at the end. */
 static inline struct bl_text rig_line(struct mcp_rig *rig, int fd)
 {
     uint64_t until_ns = bl_now_ns() + 60 * BL_NS_PER_S;
@@ -424,7 +424,7 @@ static inline bool is_text(const struct bl_json *message, const char *pointer, c
                          bl_text_from(text));
 }
 
-/* Ends our side; all of theirs must end with it. */
+/* Ends our side; the server must end all of its own. */
 static inline void streams_close(struct streams *streams)
 {
     if (streams->ours >= 0)
@@ -440,7 +440,7 @@ static inline void streams_close(struct streams *streams)
 #define OPENING                                                                                    \
     "{'protocolVersion':'2025-11-25','capabilities':{},'clientInfo':{'name':'t','version':'0'}}"
 
-/* Each test plays on a rig of its own. */
+/* Each test runs on a rig of its own. */
 #define MCP_RIG(name, script)                                                                      \
     static void name##_play(struct mcp_rig *rig);                                                  \
     static int name##_main(void *argument BL_UNUSED)                                               \

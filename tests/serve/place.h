@@ -1,5 +1,5 @@
-/* What the tests of this room share: a runtime folder of their own, clients that are rude, and
- * other processes that serve. */
+/* Shared by the tests of this room: a runtime folder of their own, misbehaving clients, and other
+ * processes that serve. */
 #ifndef BELAY_TESTS_SERVE_PLACE_H
 #define BELAY_TESTS_SERVE_PLACE_H
 
@@ -19,19 +19,19 @@ struct place {
 };
 
 void place_make(struct place *place);
-void place_remove(struct place *place); /* with all that is in it */
-/* Path of something in the folder of sockets. The result is static. */
+void place_remove(struct place *place); /* with all its contents */
+/* Returns the path of a file in the folder of sockets, in a static buffer. */
 const char *place_path(const struct place *place, const char *name);
-/* Makes it, as a control does. */
+/* Creates the folder as a control does. */
 void place_make_folder(const struct place *place);
-/* How many entries it has, without those that stand beside a socket. */
+/* Returns the number of entries, without the files beside sockets. */
 size_t place_count(const struct place *place);
-/* All of them. */
+/* Returns the number of all entries. */
 size_t place_left(const struct place *place);
-/* The name of the first socket in it; static; empty: there is none. */
+/* Returns the name of the first socket, or "", in a static buffer. */
 const char *place_socket(const struct place *place);
 #define DEAD_SOCKET "aaaaaaaaaaaaaaaaaaaa.sock"
-/* A socket that nobody listens on. */
+/* Leaves a socket without a listener. */
 void place_leave_dead(const struct place *place, const char *name);
 
 /* ---- A control in this process ---- */
@@ -48,11 +48,11 @@ void served_stop(struct served *served);
 
 /* ---- Clients ---- */
 
-/* Connects to a control of this process; checks that it works. */
+/* Connects to a control of this process; checks that this works. */
 int client_connect(void);
-/* Sends it all, while others run. */
+/* Sends the whole text while other fibers run. */
 void client_send(int fd, struct bl_text text);
-/* The next line, in a static buffer; empty: none came before the other side closed. Fails the test
+/* Returns the next line in a static buffer, or "" if the other side closes first. Fails the test
  * after 20 s. */
 const char *client_line(int fd);
 
@@ -60,9 +60,10 @@ const char *client_line(int fd);
 
 /* Runs this program as `--role KIND ID` (role.c). */
 pid_t role_start(const char *kind, const char *id);
-/* Until `bl_control_list` shows that activity in that phase (NULL: any); checks that it comes. */
+/* Waits until `bl_control_list` shows that activity in that phase (NULL: any); checks that it
+ * does. */
 void role_await(const char *id, const char *phase);
-/* Waits for its end, while others run; returns its exit code, or 128 + signal. */
+/* Waits for its end while other fibers run. Returns its exit code, or 128 + signal. */
 int role_end(pid_t pid);
 int role_main(int argument_count, char **arguments);
 

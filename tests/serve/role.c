@@ -1,10 +1,10 @@
 /* Other processes that serve: `--role KIND ID`.
  *   idle   one activity that waits to be stopped
- *   bash   one that runs a real command with the tool bash, and its receipt is the tool's
+ *   bash   one that runs a real command with the tool bash, with the tool's receipt
  *   stuck  one that does not end when it is stopped
  *   finish one that ends by itself when it is stopped, without a receipt
  *   offer  as idle, with a method role.hang that never ends by itself
- *   call   calls test.nap; ID is PID:COUNT, of whom and how often */
+ *   call   calls test.nap; ID is PID:COUNT, the process and the number of calls */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ static void write_receipt(void)
 {
     struct bl_json_writer writer;
     bl_buffer_init(&role.receipt_json, 1 << 20);
-    /* The stop is handed down in the loop's next turn. */
+    /* The loop passes on the stop in its next turn. */
     bl_yield();
     if (strcmp(role.kind, "finish") == 0)
         return;
@@ -138,7 +138,7 @@ static int serve(void *argument)
     work();
     write_receipt();
     bl_activity_end(&role.activity, bl_buffer_text(&role.receipt_json));
-    /* As a program does that has no more to do: at once. */
+    /* At once, as a program with nothing left to do. */
     bl_control_stop(control);
     bl_nursery_done(&nursery);
     bl_buffer_done(&role.receipt_json);
@@ -152,6 +152,6 @@ int role_main(int argument_count, char **arguments)
     if (argument_count != 4)
         return 2;
     role.kind = arguments[2];
-    alarm(120); /* no test takes as long, and a role that is forgotten ends */
+    alarm(120); /* no test takes that long, and a forgotten role ends */
     return run_in_role(strcmp(role.kind, "call") == 0 ? call : serve, arguments[3]) == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* A disk that fails, for the program that it is loaded into: syncs that say EIO, writes that do,
- * syncs that hang. Off until the program arms it. */
+/* Simulates a failing disk for the program into which it is loaded: syncs and writes that fail with
+ * EIO, and syncs that hang. Inactive until the program arms it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -7,23 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What goes wrong from now on, by number of calls. */
-_Atomic int faulty_syncs;        /* so many syncs fail */
-_Atomic int faulty_syncs_spared; /* after so many that do not */
-_Atomic int faulty_writes;       /* once a sync has failed, so many writes do */
-_Atomic int faulty_hang;         /* not 0: a sync does not come back */
+/* The faults to simulate, as numbers of calls. */
+_Atomic int faulty_syncs;        /* syncs that fail */
+_Atomic int faulty_syncs_spared; /* syncs that succeed before that */
+_Atomic int faulty_writes;       /* writes that fail after a sync has failed */
+_Atomic int faulty_hang;         /* not 0: a sync does not return */
 
 static _Atomic int sync_has_failed;
 
-/* Pages of the log. A kernel that could not write a page forgets that it had to: later syncs say
- * that all is well, and what the program reads is what it wrote, until the power is cut. Only
- * another write of that page brings it to the disk. */
+/* Pages of the log. A kernel that could not write a page forgets that it is dirty: later syncs
+ * report success, and the program reads what it wrote, until a power cut. Only another write of the
+ * page brings it to the disk. */
 #define PAGE_SIZE 4096
 #define PAGES_MAX 16384
 
 static char unsynced[PAGES_MAX], lost[PAGES_MAX];
 
-/* Whether a cut of the power takes that page of the log. Not while somebody writes. */
+/* Returns whether a power cut would lose that page of the log. Not to be called during a write. */
 int faulty_page_lost(int page);
 
 int faulty_page_lost(int page)
@@ -113,7 +113,7 @@ static int write_fails(void)
     return 1;
 }
 
-/* Both names that a library may have been built with, whatever the headers make of them here. */
+/* Both names that a library may use, regardless of what the headers map them to here. */
 ssize_t faulty_pwrite(int fd, const void *data, size_t size, off64_t offset) __asm__("pwrite");
 ssize_t faulty_pwrite64(int fd, const void *data, size_t size, off64_t offset) __asm__("pwrite64");
 

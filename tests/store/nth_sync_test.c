@@ -1,10 +1,10 @@
-/* Each sync of a store fails in turn, from the making of its file on. */
+/* Each sync of a store fails in turn, starting with the creation of its file. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "helpers.h"
 
-/* ---- The side that has the disk ---- */
+/* ---- The process with the failing disk ---- */
 
 static struct bl_store *open_role_store(void)
 {
@@ -17,8 +17,8 @@ static struct bl_store *open_role_store(void)
     return store;
 }
 
-/* Turns that are large enough to be moved from the log into the file on the way. The n-th sync
- * fails, from the making of the file on. */
+/* Commits turns that are large enough that the log is moved into the file. The n-th sync fails,
+ * counted from the creation of the file. */
 int role_nth_sync(void *argument BL_UNUSED)
 {
     struct bl_settlement settlement;
@@ -50,9 +50,9 @@ int role_nth_sync(void *argument BL_UNUSED)
     return 0;
 }
 
-/* ---- The side that looks ---- */
+/* ---- The checking process ---- */
 
-/* Whichever sync fails: what was answered is there, what was refused is not. */
+/* Whichever sync fails: confirmed turns are there, and refused turns are not. */
 static void fail_nth(struct place *place, unsigned nth)
 {
     struct actor actor;
@@ -85,7 +85,7 @@ static void fail_nth(struct place *place, unsigned nth)
 
 static int fail_each(void *argument BL_UNUSED)
 {
-    /* The short form takes a part of them, each time another. */
+    /* The short form runs some of them, different ones each time. */
     unsigned step = (unsigned)suite_rounds(SUITE_SANITIZED ? 15 : 5, 1);
     for (unsigned i = (unsigned)getpid() % step; i < 60; i += step) {
         struct place place;

@@ -1,4 +1,5 @@
-/* The parser is a library without sanitizers that reads what models write: nothing beyond that. */
+/* The parser is a library without sanitizers that reads text from models: checks that it reads
+ * nothing beyond that text. */
 #include "term/term.h"
 
 #include "fibers.h"
@@ -13,7 +14,7 @@ static void render(struct bl_text text, struct bl_buffer *out)
     markdown_render(text, 60, false, out);
 }
 
-/* At both edges the lines are the same: they are made of the text alone. */
+/* The lines are the same at both edges: they depend on the text alone. */
 static void check_guarded(struct guard_page *guard, struct bl_text text)
 {
     struct bl_buffer before, after;
@@ -65,7 +66,7 @@ static void texts_that_parsers_read_past_stay_within_their_pages(void **state)
     guard_page_done(&guard);
 }
 
-/* Every text at the edge of its page; one in 64 with all that the parser allocates at such an edge
+/* Every text at the edge of its page; for one in 64, all memory of the parser is at such an edge,
  * too. */
 static void no_text_is_read_beyond_its_end(void **state)
 {
@@ -90,7 +91,7 @@ static void no_text_is_read_beyond_its_end(void **state)
     guard_page_done(&guard);
 }
 
-/* As deep as a line of 16 KiB can be, and all that parsers tend to recurse for. */
+/* As deep as a line of 16 KiB can be, with everything for which parsers tend to recurse. */
 static int render_deep_texts(void *argument)
 {
     static const char *const scraps[] = {"> ",     "* a ", "[",     "![",  "*a_",        "a@b.c ",

@@ -1,7 +1,6 @@
-/* What a rule allows, against bash itself: commands are made by chance from a grammar of what
- * shells are made of, and each one that the rules allow is given to bash, in a folder where the
- * builtins that they name have no effect. No other program may have run, and no file may have
- * changed. */
+/* Tests rules against bash itself: random commands are generated from a grammar of shell syntax,
+ * and each one that the rules allow is run by bash, in a folder where the builtins named by the
+ * rules have no effect. No other program may run, and no file may change. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -24,15 +23,14 @@
 
 struct lab {
     char folder[64];
-    char ran[96]; /* exists when a program has run that should not */
+    char ran[96]; /* exists if a program ran that should not */
     char work[96];
-    char path[96]; /* of the environment */
+    char path[96]; /* for the environment */
     char home[96];
     unsigned long made, run;
 };
 
-/* Names that are options and subscripts to builtins, for globs to find; and what `read` may read.
- */
+/* Names that are options and subscripts to builtins, for globs to find; and input for `read`. */
 static const char *const work_files[] = {"in", "f", "-v", "a[$(cmd)]", "PATH"};
 static const char content[] = "a[$(cmd)] -v\n";
 
@@ -81,7 +79,7 @@ static void lab_close(struct lab *lab)
 
 /* ---- Bash ---- */
 
-/* Runs it, and waits for all that it has started. What it said is in `said`. */
+/* Runs the command, and waits for all processes that it starts. Its output is in `said`. */
 static void lab_run(struct lab *lab, const char *command, char said[OUTPUT_SIZE])
 {
     char *const arguments[] = {"bash", "--noprofile", "--norc", "-c", (char *)command, NULL};
@@ -94,12 +92,12 @@ static void lab_run(struct lab *lab, const char *command, char said[OUTPUT_SIZE]
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    /* The last one is for programs whose output goes elsewhere: they are waited for, too. */
+    /* The last one is for programs whose output goes elsewhere: this waits for them, too. */
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 9);
     posix_spawn_file_actions_addchdir_np(&actions, lab->work);
-    /* Other tests may have taken all processes for a moment. */
+    /* Other tests may have used up all processes for a moment. */
     for (int tries = 0;
          posix_spawn(&child, "/bin/bash", &actions, NULL, arguments, environment) != 0; tries++) {
         assert_true(tries < 600);
@@ -144,7 +142,7 @@ static bool lab_is_untouched(const struct lab *lab)
     return count == BL_COUNT(work_files) && access(lab->ran, F_OK) != 0;
 }
 
-/* False: bash did more than it was allowed to. */
+/* Returns false if bash did more than was allowed. */
 static bool lab_is_true_to_rule(struct lab *lab, const char *command)
 {
     char said[OUTPUT_SIZE];
@@ -159,7 +157,7 @@ static const char *const rule_texts[] = {"bash(echo *)", "bash(printf *)", "bash
                                          "bash([ *)",    "bash(read *)",   "bash(true)",
                                          "bash(ok *)"};
 
-/* One object for each rule, and one for all of them at the end. */
+/* One object for each rule, and a last one for all of them. */
 struct rulebook {
     struct bl_permissions *books[BL_COUNT(rule_texts) + 1];
 };
@@ -390,7 +388,7 @@ static void write_simple(struct writer *writer)
         PUT_ONE(writer, redirections);
 }
 
-/* A byte or two where the grammar would have none. */
+/* Inserts a byte or two that the grammar would not generate. */
 static void write_stray(struct writer *writer)
 {
     const char *stray = strays[below(writer, BL_COUNT(strays))];

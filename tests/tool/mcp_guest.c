@@ -1,17 +1,17 @@
 /* A small MCP server on standard streams that misbehaves on demand: mcp-guest [OPTION VALUE]…
  *
- *   --era legacy|modern|both   what it answers to (legacy)
- *   --version V                what it answers `initialize` with
+ *   --era legacy|modern|both   the protocol versions that it supports (legacy)
+ *   --version V                the version in its answer to `initialize`
  *   --discover MEMBER          "result" or "error" of its answer to `server/discover`
- *   --hang start|list|slow     never answers the opening, or tools/list; opens only after 1.2 s
+ *   --hang start|list|slow     never answers the first request or tools/list; starts after 1.2 s
  *   --tools plain|many|circle|endless|big|names|bad|none|NUMBER
- *   --trace FILE               a line for each message that came
+ *   --trace FILE               a line for each message received
  *   --stubborn yes             ignores SIGTERM and the end of its input
- *   --child yes                starts a process in a session of its own that ignores all signals
- *   --exit CODE                ends at once, after a line on standard error
- *   --noise yes                writes lines that are no messages
+ *   --child yes                starts a process in its own session that ignores all signals
+ *   --exit CODE                exits at once, after a line on standard error
+ *   --noise yes                writes lines that are not messages
  *
- * It ends by itself after a minute. */
+ * It exits by itself after a minute. */
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,22 +32,22 @@ static struct {
     bool stubborn, child, noise;
 } options = {.era = "legacy", .version = NULL, .hang = "", .tools = "plain"};
 
-/* A call that is to be answered later. */
+/* A call to be answered later. */
 static struct pending {
-    char id[64]; /* as it came; empty: free */
+    char id[64]; /* as received; empty if this entry is free */
     char token[64];
     int64_t due_ms;
-    int64_t step_ms; /* of progress; 0: none */
+    int64_t step_ms; /* interval of progress; 0 for none */
     int steps;
     int done;
-    char until[256]; /* it waits for this file; empty: for none */
+    char until[256]; /* waits for this file; empty for none */
 } pending[PENDING_MAX];
 
-/* Tasks by number: when they are over, and whether they were cancelled. */
+/* Tasks by number: when they end, and whether they were cancelled. */
 static struct {
     int64_t due_ms;
     bool cancelled;
-    char end[32]; /* its status then; empty: completed, with a result */
+    char end[32]; /* its final status; empty: completed, with a result */
 } tasks[PENDING_MAX];
 static int task_count;
 static bool grown;
@@ -64,7 +64,7 @@ static int64_t now_ms(void)
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* ---- JSON, as much as is needed ---- */
+/* ---- A minimal JSON reader ---- */
 
 static const char *skip_string(const char *at)
 {
@@ -90,7 +90,7 @@ static const char *skip_value(const char *at)
     return at;
 }
 
-/* The value of a member of the object at `at`; NULL: none. */
+/* Returns the value of a member of the object at `at`, or NULL. */
 static const char *member(const char *at, const char *key)
 {
     size_t size = strlen(key);
@@ -114,7 +114,7 @@ static const char *member(const char *at, const char *key)
     return NULL;
 }
 
-/* The bytes of a value, cut. */
+/* Copies the bytes of a value, shortened. */
 static void copy_value(const char *value, char *out, size_t size)
 {
     size_t length = value != NULL ? (size_t)(skip_value(value) - value) : 0;
@@ -413,7 +413,7 @@ static void call_tool(const char *id, const char *params)
     }
 }
 
-/* ---- What comes ---- */
+/* ---- Messages received ---- */
 
 static void open_legacy(const char *id)
 {
@@ -515,7 +515,7 @@ static void step(struct pending *call)
     call->id[0] = '\0';
 }
 
-/* Until something is due; -1: nothing is. */
+/* Returns the time until something is due, or -1. */
 static int wait_ms(void)
 {
     int64_t least = -1, now = now_ms();
@@ -585,7 +585,7 @@ static void read_options(int count, char **arguments)
     }
 }
 
-/* In a session of its own, deaf to all that can be ignored. */
+/* Starts a process in its own session that ignores every signal it can. */
 static void start_child(void)
 {
     if (fork() != 0)

@@ -1,4 +1,4 @@
-/* A toolbox with MCP servers: mcp-guest as they are told to be, or addresses. */
+/* A toolbox with MCP servers: mcp-guest with given options, or addresses. */
 #ifndef BELAY_TESTS_TOOL_MCP_HOUSE_H
 #define BELAY_TESTS_TOOL_MCP_HOUSE_H
 
@@ -6,47 +6,47 @@
 #include "tool/mcp/mcp.h"
 
 #define SOON_MS 2000.0
-/* Short, for there are many tests; some have the one that is usual. */
+/* Short, because there are many tests; some use the default. */
 #define HOUSE_GRACE_MS 50
 
 struct house {
     struct box box;
     struct bl_arena arena;
     struct bl_list entries;
-    struct bl_buffer notices; /* a line each */
+    struct bl_buffer notices; /* one per line */
     unsigned notice_count;
 };
 
-/* In a fiber; static, for it is large: one at a time. */
+/* Runs in a fiber; static, because it is large: one at a time. */
 struct house *house_new(enum bl_mechanism container);
-/* A guest with these words; the entry may be changed until the house is opened. */
+/* Adds a guest with these options; the entry may be changed until the house is opened. */
 struct bl_mcp_entry *house_add(struct house *house, const char *name, const char *const *words);
 #define GUEST(house, name, ...) house_add(house, name, (const char *const[]){__VA_ARGS__, NULL})
 struct bl_mcp_entry *house_add_address(struct house *house, const char *name, const char *url);
 void house_open(struct house *house);
-/* As the engine does before a call of the model. */
+/* Called as the engine does before a model call. */
 void house_refresh(struct house *house);
 void house_done(struct house *house);
 
-/* The offer of that name; NULL: none. */
+/* Returns the offer of that name, or NULL. */
 const struct bl_tool_offer *house_offer(const struct house *house, const char *name);
-size_t house_offers(const struct house *house); /* those of servers */
+size_t house_offers(const struct house *house); /* number of servers' offers */
 const struct mcp_server *house_server(const struct house *house, size_t number);
 const char *house_state(const struct house *house, size_t number);
-/* One call with that input; checks that it is no failure of ours. */
+/* Makes one call with that input; checks that it is not an internal failure. */
 int house_call(struct house *house, const char *tool, const char *input);
 bool house_says(const struct house *house, const char *text);
 bool house_noticed(const struct house *house, const char *text);
-/* A file of the workspace; static. */
+/* Returns the path of a file in the workspace; static. */
 const char *house_path(const struct house *house, const char *name);
-/* What a file of the workspace holds; static, cut. */
+/* Returns the content of a file in the workspace; static, shortened. */
 const char *house_file(const struct house *house, const char *name);
-/* Waits until the file holds that. */
+/* Waits until the file contains that text. */
 bool house_await_file(const struct house *house, const char *name, const char *text);
 
-/* A call of its own, in a fiber of its own and a scope that can be stopped. */
+/* A call in its own fiber, in a scope that can be stopped. */
 struct visitor {
-    struct bl_tool_call call; /* first: found by it */
+    struct bl_tool_call call; /* first, so that the visitor is found by it */
     struct house *house;
     struct bl_arena arena;
     struct bl_scope scope;
@@ -61,8 +61,8 @@ struct visitor {
 
 void visitor_start(struct visitor *visitor, struct house *house, struct bl_nursery *nursery,
                    const char *id, const char *tool, const char *input);
-void visitor_await(struct visitor *visitor); /* its end */
-/* Its receipt, as text; static. */
+void visitor_await(struct visitor *visitor); /* waits for its end */
+/* Returns its receipt as text; static. */
 const char *visitor_receipt(struct visitor *visitor);
 void visitor_done(struct visitor *visitor);
 

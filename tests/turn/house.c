@@ -23,7 +23,7 @@ static size_t count_lines(struct bl_text text, const char *first, const char *se
     return count;
 }
 
-/* How many lines of the journal are in the store that say both. */
+/* Returns the number of stored journal lines that contain both texts. */
 size_t written(const struct stage *stage, const char *first, const char *second)
 {
     return count_lines(bl_buffer_text(&stage->written), first, second);
@@ -36,7 +36,7 @@ bool is_nested(const struct bl_tool_call *call)
 
 /* ---- In a turn ------------------------------------------------------------------------------- */
 
-/* The model's own call is `exec`, so to speak: what it does is in `extra`. */
+/* Plays the model's own call of `work`, or answers a nested call. */
 int act(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
         struct bl_error *error BL_UNUSED)
 {
@@ -90,7 +90,7 @@ static int cell_main(void *argument)
     return code;
 }
 
-/* Below `scope`: the turn's, or that of what outlives it. */
+/* Below `scope`: the turn's, or one that outlives the turn. */
 void cell_begin(struct cell *cell, struct stage *stage, struct bl_nursery *nursery,
                 struct bl_scope *scope, const char *id)
 {
@@ -118,7 +118,7 @@ void cell_join(struct cell *cell)
     bl_arena_done(&cell->arena);
 }
 
-/* What settle does: ends the cells of the turn. */
+/* Used by settle, which ends the cells of the turn. */
 struct cell cells[HOUSE_CELLS];
 size_t cells_begun;
 bool settled;

@@ -1,5 +1,5 @@
-/* A house for cells: fibers beside the turn, each with calls of its own to make, below the scope of
- * the turn or of what outlives it. */
+/* Cells for tests: fibers beside the turn that make nested calls, below the scope of the turn or
+ * one that outlives it. */
 #ifndef BELAY_TESTS_TURN_HOUSE_H
 #define BELAY_TESTS_TURN_HOUSE_H
 
@@ -7,21 +7,21 @@
 
 #define HOUSE_CELLS 8u
 
-/* What the model's own call of `work` does. */
+/* The actions of the model's own call of `work`. */
 typedef void house_scene(struct stage *stage, const struct bl_tool_call *call);
 
-/* One nested call, in the running fiber; ids of such begin with "c-". */
+/* Makes one nested call, in the running fiber; ids of nested calls begin with "c-". */
 enum bl_nested_end run_nested(struct stage *stage, const char *id, const char *name,
                               const char *input, struct bl_tool_result *ret_result);
 bool is_nested(const struct bl_tool_call *call);
-/* How many lines of the journal are in the store that say both. */
+/* Returns the number of stored journal lines that contain both texts. */
 size_t written(const struct stage *stage, const char *first, const char *second);
-/* For on_call: the scene for a call by the model, a text with its id for a nested one. */
+/* For on_call: plays the scene for a call of the model, and answers a nested one with its id. */
 int act(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
         struct bl_error *error);
-/* What `act` plays from now on. */
+/* Sets the scene that `act` plays. */
 void set_scene(struct stage *stage, house_scene *scene);
-/* A turn with one call of `work`, which plays the scene, and an answer. */
+/* Runs a turn with one call of `work`, which plays the scene, and an answer. */
 struct bl_turn_result *play(struct stage *stage, house_scene *scene);
 
 struct cell {
@@ -31,7 +31,7 @@ struct cell {
     struct bl_arena arena;
     struct bl_unit unit;
     char id[32];
-    uint64_t after_ns; /* before it calls */
+    uint64_t after_ns; /* before its first call */
     uint32_t calls;    /* one after another */
     uint32_t made;
     enum bl_nested_end end; /* of the last, and its result */
@@ -40,14 +40,14 @@ struct cell {
 };
 
 extern struct cell cells[HOUSE_CELLS];
-extern size_t cells_begun; /* that end_cells ends */
-extern bool settled;       /* it has */
+extern size_t cells_begun; /* ended by end_cells */
+extern bool settled;       /* end_cells has run */
 extern struct bl_nursery house;
 
 void house_begin(struct stage *stage);
 /* For on_settle: ends the cells of the turn. */
 void end_cells(struct stage *stage, struct bl_scope *scope);
-/* Below `scope`: the turn's, or that of what outlives it. */
+/* Below `scope`: the turn's, or one that outlives the turn. */
 void cell_begin(struct cell *cell, struct stage *stage, struct bl_nursery *nursery,
                 struct bl_scope *scope, const char *id);
 /* Waits for its end, whatever stops the caller. */

@@ -4,12 +4,12 @@
 
 static struct racer racer;
 
-/* Of the rounds: the turn completed; it did, and the stop was there before it had ended; neither
- * happened. */
+/* Rounds in which the turn completed; in which it completed although the stop came before its end;
+ * in which it was cancelled. */
 static unsigned long completed, crossed, cancelled;
 
-/* Both won often enough, and stops have come between a claim and its answer, as they do where the
- * racer has a processor of its own. */
+/* Returns whether both outcomes occurred often enough, and, if the racer has a processor of its
+ * own, stops between a claim and its answer. */
 static bool have_met(unsigned long rounds)
 {
     return completed >= rounds / 10 && cancelled >= rounds / 10 &&
@@ -28,7 +28,7 @@ static int race_main(void *argument)
     unsigned long rounds = *(unsigned long *)argument;
     struct stage *stage = bl_alloc(sizeof *stage);
 
-    /* On a busy machine it takes longer. */
+    /* A busy machine needs more rounds. */
     for (unsigned long i = 0; i < rounds || (i < 10 * rounds && !have_met(rounds)); i++) {
         stage_init(stage);
         stage->on_event = start_race;

@@ -1,5 +1,5 @@
-/* A stage for the engine: a model, tools and a store that do what a test tells them, in memory, and
- * keep what they were asked. The clock is the loop's, so that all of it runs on virtual time. */
+/* A stage for the engine: a model, tools and a store that follow a test's script, in memory, and
+ * record their calls. The clock is the loop's, so that everything runs on virtual time. */
 #ifndef BELAY_TESTS_TURN_STAGE_H
 #define BELAY_TESTS_TURN_STAGE_H
 
@@ -14,28 +14,28 @@
 
 /* One answer of the model. */
 struct line {
-    const char *say;     /* in pieces of a word */
-    const char *think;   /* before it */
-    const char *tool;    /* calls of these, a space between them; NULL: none */
+    const char *say;     /* in pieces of one word */
+    const char *think;   /* before `say` */
+    const char *tool;    /* names of tools to call, separated by spaces; NULL if none */
     const char *input;   /* of the call; NULL: {} */
-    const char *invalid; /* of the call: why it cannot be run */
-    uint32_t calls;      /* how many times these are asked for; 0: once */
+    const char *invalid; /* of the call: why it is invalid */
+    uint32_t calls;      /* how many times the calls are made; 0: once */
     uint64_t delay_ns;   /* before each piece */
     bool wedge;          /* silent after the first piece until stopped */
     int fail;            /* ends with this code instead of the end */
     enum bl_error_kind fail_kind;
     const char *fail_name;
-    /* In place of all of the above but `wedge`, which is behind them; NULL: none. */
+    /* Replaces all of the above but `wedge`, which follows it; NULL if none. */
     const struct bl_piece *pieces;
     size_t piece_count;
-    double reserved_usd; /* what the sink is told, as the next two */
+    double reserved_usd; /* set in the sink, as are the next two */
     bool unbilled;
     bool abandoned;
     bool no_usage;
-    bool no_end; /* the model returns without one */
+    bool no_end; /* the model returns without an END piece */
     uint64_t input_tokens, output_tokens;
     enum bl_answer_end end;
-    uint32_t retries; /* so many RETRY pieces, each after a piece of text, before the answer */
+    uint32_t retries; /* number of RETRY pieces, each after a piece of text, before the answer */
 };
 
 struct stored_turn {
@@ -64,39 +64,40 @@ struct stage {
     uint32_t requests;
     bool saw_forbidden;
     size_t tools_seen;      /* in the last request */
-    uint64_t turns_skipped; /* of the last request, as the next three */
-    bool saw_session;       /* it held what was said before */
-    char seen_summary[256]; /* the text that stands for what was not sent; empty: none */
+    uint64_t turns_skipped; /* of the last request, as are the next three */
+    bool saw_session;       /* it had earlier turns */
+    char seen_summary[256]; /* the text that replaces turns that were not sent; empty if none */
     char newest_text[16384];
 
-    uint64_t tool_ns; /* that a call takes */
+    uint64_t tool_ns; /* duration of a call */
     bool tool_deny;
-    bool tool_fails; /* the runtime does */
+    bool tool_fails; /* the runtime fails */
     uint32_t tool_calls;
-    uint32_t tools_at_once; /* now, and */
+    uint32_t tools_at_once; /* now, and the maximum */
     uint32_t tools_at_once_max;
-    /* In place of the stage's own; NULL: its own. `ask` is for calls that are to be asked about. */
+    /* Replace the stage's own functions; NULL: the stage's own. `ask` is for calls that need
+     * permission. */
     int (*on_call)(struct stage *stage, const struct bl_tool_call *call,
                    struct bl_tool_result *result, struct bl_error *error);
     bool tool_ask;
     enum bl_permit (*on_ask)(struct stage *stage, const struct bl_tool_call *call, char *reason,
                              size_t reason_size);
     void (*on_settle)(struct stage *stage, struct bl_scope *scope);
-    void *extra; /* of the test */
+    void *extra; /* for the test */
 
     struct stored_turn turns[STAGE_TURNS_MAX];
     size_t turn_count;
     uint32_t begun, rejected, noted;
     uint64_t turns_dropped;
     uint32_t compacted;
-    char *stored_summary; /* the newest; NULL: none */
+    char *stored_summary; /* the newest; NULL if none */
     char rejected_result[8192];
     char stored_receipt[8192];
-    uint64_t store_ns; /* that a commit takes */
-    uint64_t note_ns;  /* the same of a note */
+    uint64_t store_ns; /* duration of a commit */
+    uint64_t note_ns;  /* duration of a note */
     int begin_code, commit_code, reject_code, compact_code, note_code;
-    struct bl_buffer written;               /* lines of the journal that the store took */
-    void (*on_commit)(struct stage *stage); /* when it is asked for */
+    struct bl_buffer written;               /* journal lines that the store accepted */
+    void (*on_commit)(struct stage *stage); /* called for each commit */
 
     uint32_t events[STAGE_EVENTS_MAX]; /* types, in order */
     size_t event_count;
@@ -110,24 +111,25 @@ struct stage {
 /* In a fiber. */
 void stage_init(struct stage *stage);
 void stage_done(struct stage *stage);
-/* A new run scope, receipt and journal on the same session. */
+/* Makes a new run scope, receipt and journal on the same session. */
 void stage_rearm(struct stage *stage);
 void stage_line(struct stage *stage, struct line line);
-/* A turn before, of one text of so many bytes. */
+/* Adds an earlier turn with one text of `bytes` bytes. */
 void stage_add_turn(struct stage *stage, size_t bytes);
-/* One with a block of each type: an image, which is taken for 6400 bytes, and some bytes more. */
+/* Adds a turn with a block of each type: an image, which counts as 6400 bytes, and some more
+ * bytes. */
 #define STAGE_EACH_BYTES (6400u + 2 + 2 + 7 + 4 + 7 + 3)
 void stage_add_turn_of_each(struct stage *stage);
-/* One turn below the stage's scope. */
+/* Runs one turn below the stage's scope. */
 struct bl_turn_result *stage_turn(struct stage *stage, const char *prompt);
-/* How often an event of that type was told. */
+/* Returns how often an event of that type was emitted. */
 size_t stage_told(const struct stage *stage, enum bl_event_type type);
-/* The session in memory, as JSON text, in the arena: to compare byte for byte. */
+/* Returns the session in memory as JSON text, in the arena: to compare byte for byte. */
 struct bl_text stage_memory(struct stage *stage);
-/* Result, memory, store and events say the same; else a failed CHECK. */
+/* Checks that result, memory, store and events agree. */
 void stage_check_agreement(struct stage *stage, const struct bl_turn_result *result);
 
-/* Stops the run's scope after a while, from a fiber beside it, which bl_nursery_done ends. */
+/* Stops the run's scope after a while, from another fiber, which bl_nursery_done ends. */
 struct stopper {
     struct bl_scope *scope;
     uint64_t after_ns;
@@ -138,10 +140,11 @@ struct stopper {
 void stop_after(struct stopper *stopper, struct stage *stage, uint64_t after_ns,
                 enum bl_stop_reason reason);
 bool has(struct bl_text text, const char *part);
-/* Every call has exactly one result, after it; roles alternate, a user first, an assistant last. */
+/* Checks that every call has exactly one result, after it, and that roles alternate, with a user
+ * first and an assistant last. */
 void check_valid(struct stage *stage, const char *messages);
 
-/* Each test plays one scene in a fiber on virtual time, which does not begin with it. */
+/* Each test plays one scene in a fiber on virtual time, which does not start at zero. */
 #define SCENE(name)                                                                                \
     static int name##_scene(struct stage *stage);                                                  \
     static int name##_main(void *argument)                                                         \

@@ -1,4 +1,4 @@
-/* A client of bytes for tests of the server: it says exactly what it is told to. */
+/* A byte-level client for tests of the server: it sends exactly what the test gives it. */
 #ifndef BELAY_TESTS_GUEST_H
 #define BELAY_TESTS_GUEST_H
 
@@ -61,7 +61,7 @@ BL_UNUSED static int guest_say(struct guest *guest, const char *text)
     return guest_send(guest, bl_text_from(text));
 }
 
-/* One read into `got`. BL_ECLOSED: the end; BL_EPIPE: a reset. */
+/* Reads once into `got`. BL_ECLOSED: end of file; BL_EPIPE: a reset. */
 BL_UNUSED static int guest_read(struct guest *guest)
 {
     size_t count = 0;
@@ -76,7 +76,7 @@ BL_UNUSED static int guest_read(struct guest *guest)
     return count > 0 ? 0 : BL_ECLOSED;
 }
 
-/* Until the server closes: BL_ECLOSED or BL_EPIPE. */
+/* Reads until the server closes: BL_ECLOSED or BL_EPIPE. */
 BL_UNUSED static int guest_read_all(struct guest *guest)
 {
     int code = 0;
@@ -86,7 +86,7 @@ BL_UNUSED static int guest_read_all(struct guest *guest)
     return code;
 }
 
-/* Until what came holds that text. */
+/* Reads until the received bytes contain that text. */
 BL_UNUSED static int guest_await(struct guest *guest, const char *text)
 {
     int code = 0;
@@ -101,7 +101,7 @@ BL_UNUSED static bool guest_has(const struct guest *guest, const char *text)
     return bl_text_find(bl_buffer_text(&guest->got), bl_text_from(text)) >= 0;
 }
 
-/* Status of the first answer that came; 0: none. */
+/* Returns the status of the first response received; 0: none. */
 BL_UNUSED static int guest_status(const struct guest *guest)
 {
     struct bl_text got = bl_buffer_text(&guest->got);
@@ -111,7 +111,8 @@ BL_UNUSED static int guest_status(const struct guest *guest)
     return (got.data[9] - '0') * 100 + (got.data[10] - '0') * 10 + (got.data[11] - '0');
 }
 
-/* Sends that and reads until the server closes. The status of the first answer, or 0. */
+/* Sends the bytes and reads until the server closes. Returns the status of the first response, or
+ * 0. */
 BL_UNUSED static int guest_ask(struct guest *guest, uint16_t port, struct bl_text bytes)
 {
     int status = 0;

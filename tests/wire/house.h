@@ -1,4 +1,4 @@
-/* A server for tests of it, with a desk that serves by path. */
+/* A server for its tests, with a handler that serves by path. */
 #ifndef BELAY_TESTS_HOUSE_H
 #define BELAY_TESTS_HOUSE_H
 
@@ -10,8 +10,8 @@
 struct desk {
     unsigned calls;
     unsigned serving;
-    int code;                   /* of the last write that failed */
-    enum bl_stop_reason reason; /* of the last call that was stopped */
+    int code;                   /* of the last failed write */
+    enum bl_stop_reason reason; /* of the last stopped call */
     struct bl_semaphore begun;
     struct bl_semaphore stopped;
     struct bl_text flood;

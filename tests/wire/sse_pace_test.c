@@ -1,4 +1,4 @@
-/* How fast events are parsed. */
+/* Speed of parsing events. */
 #include <time.h>
 
 #include <belay/wire.h>
@@ -10,7 +10,7 @@
 #define PACE_PIECE_SIZE 16384u
 #define PACE_MS         100.0 /* 200 MB/s */
 
-/* That this thread has used: the promise is for one core of its own. */
+/* CPU time of this thread: the promise is for one core. */
 static double processor_ms(void)
 {
     struct timespec time;
@@ -25,7 +25,7 @@ static int count_bytes(void *context, const struct bl_sse_event *event)
     return 0;
 }
 
-/* As providers send it: a name, a line of JSON and a blank line. */
+/* As providers send them: a name, a line of JSON and a blank line. */
 static void P19_events_are_parsed_at_200_megabytes_per_second(void **state)
 {
     static const char event[] =

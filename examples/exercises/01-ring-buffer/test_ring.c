@@ -33,7 +33,7 @@ static void test_full(void)
 
 static void test_wrap(void)
 {
-    /* What stands behind the ring must never be read. */
+    /* Bytes after the ring must never be read. */
     char memory[9] = "........!", out[9] = "", expected[2] = "";
     struct ring ring;
 

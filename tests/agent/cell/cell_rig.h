@@ -1,4 +1,4 @@
-/* An agent with cells: a model that does what a list says, and what its calls came to. */
+/* An agent with cells: a model that follows a list, and the results of its calls. */
 #ifndef BELAY_TESTS_CELL_RIG_H
 #define BELAY_TESTS_CELL_RIG_H
 
@@ -9,13 +9,13 @@
 
 #define CAST_RESULTS_MAX 32u
 
-/* One call, or what is said. In an input ' stands for ", $CELL for the newest cell's id, $FIRST for
+/* One call, or one text. In an input, ' stands for ", $CELL for the newest cell's id, $FIRST for
  * the first one's. */
 struct cast_step {
     const char *tool;
     const char *input;
     const char *say;
-    bool more; /* the next one is in the same answer */
+    bool more; /* the next step is in the same answer */
 };
 
 #define EXEC(source)                                                                               \
@@ -35,7 +35,7 @@ struct cast_step {
         .say = text                                                                                \
     }
 
-/* A command of the model's that waits for a file. */
+/* A command of the model that waits for a file. */
 #define AWAIT(name)                                                                                \
     {                                                                                              \
         .tool = "bash", .input = "{'command':'while [ ! -e " name " ]; do sleep 0.01; done'}"      \
@@ -48,10 +48,10 @@ struct cast {
     unsigned calls;
     char cell[72];
     char first[72];
-    struct bl_text results[CAST_RESULTS_MAX]; /* of exec and wait, in their order */
+    struct bl_text results[CAST_RESULTS_MAX]; /* of exec and wait, in order */
     bool errors[CAST_RESULTS_MAX];
     size_t count;
-    struct bl_text newest; /* of a user, in the newest request */
+    struct bl_text newest; /* the user's newest text, in the newest request */
     void (*on_event)(struct cast *cast, const struct bl_event *event);
 };
 
@@ -144,7 +144,7 @@ static inline void cast_event(struct rig *rig, const struct bl_event *event)
         cast->on_event(cast, event);
 }
 
-/* From now on the model does this. */
+/* Sets the model's steps from now on. */
 static inline void cast_plays(struct cast *cast, const struct cast_step *steps)
 {
     cast->steps = steps;
@@ -174,7 +174,7 @@ static inline bool cast_has(const struct cast *cast, size_t index, const char *p
     return has;
 }
 
-/* A file in the folder: made, and waited for. */
+/* Make a file in the folder, and wait for one. */
 static inline void cast_touch(const struct cast *cast, const char *name)
 {
     char path[160];
@@ -193,7 +193,7 @@ static inline void cast_await(const struct cast *cast, const char *name)
         bl_sleep(5 * MS);
 }
 
-/* A rig whose model is a cast. */
+/* Defines a test on a rig whose model is a cast. */
 #define CAST(name, ...)                                                                            \
     static void name##_cast(struct cast *cast, struct rig *rig);                                   \
     RIG(name, "replies: [{say: nothing}]\n")                                                       \

@@ -108,7 +108,7 @@ bool golden_is_of_client(const struct bl_json *root)
     return false;
 }
 
-/* 0: the codec takes it, as what it says it is. */
+/* Returns 0 if the codec accepts it as its own type. */
 int golden_decode(struct bl_arena *arena, struct bl_text bytes, const struct bl_json *root)
 {
     struct cell_frame frame;
@@ -157,7 +157,7 @@ const char *const golden_schema_names[] = {
     "close_session.ok",
 };
 
-/* All of them in one document, by their names; the one that is meant is referred to. */
+/* All schemas in one document, by name; the result refers to one of them. */
 struct bl_json_schema *golden_schema(const char *name)
 {
     struct bl_json_schema *schema = NULL;

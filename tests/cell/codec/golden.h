@@ -24,20 +24,20 @@ int golden_set_up(void **state);
 int golden_tear_down(void **state);
 #define GOLDEN(name) cmocka_unit_test_setup_teardown(name, golden_set_up, golden_tear_down)
 
-/* PREFIX and NAME together are the file's; it must be there. */
+/* Finds the file with the name PREFIX NAME, which must exist. */
 const struct golden_file *golden_find(const struct golden *golden, const char *prefix,
                                       const char *name);
 const struct bl_json *golden_parse(struct bl_arena *arena, struct bl_text text);
 const struct bl_json *golden_get(const struct bl_json *object, const char *key);
 bool golden_is_of_client(const struct bl_json *root);
-/* 0: the codec takes it, as the kind of frame that `root` says it is. */
+/* Returns 0 if the codec accepts it as the kind of frame that `root` names. */
 int golden_decode(struct bl_arena *arena, struct bl_text bytes, const struct bl_json *root);
 
 #define GOLDEN_SCHEMAS 31u
 extern const char *const golden_schema_names[GOLDEN_SCHEMAS];
-/* One of docs/schemas/cell, with all that it refers to. */
+/* One schema of docs/schemas/cell, with everything it refers to. */
 struct bl_json_schema *golden_schema(const char *name);
-/* `tell`: what is wrong is printed. */
+/* With `tell`, prints what is wrong. */
 bool golden_fits(const struct bl_json_schema *schema, const struct bl_json *value, bool tell);
 
 #endif

@@ -1,8 +1,8 @@
-/* The files of tests/cell/wire: what the codec reads and writes, to the byte, and what the schemas
- * say of it. */
+/* The files of tests/cell/wire: the codec must read and write them byte for byte, and the schemas
+ * must accept them. */
 #include "golden.h"
 
-/* ---- There and back -------------------------------------------------------------------------- */
+/* ---- Decoding and encoding ------------------------------------------------------------------- */
 
 static void encode_items(struct bl_buffer *out, const struct bl_list *items)
 {
@@ -88,7 +88,7 @@ static void assert_written(const struct cell_ok *ok, struct bl_text expected)
     bl_buffer_done(&out);
 }
 
-/* By its record, and by what the functions for it make of it. */
+/* By its record, and by the functions that use it. */
 static void check_ok(struct bl_arena *arena, const struct cell_reply *reply)
 {
     enum cell_operation operation;
@@ -108,7 +108,7 @@ static void check_ok(struct bl_arena *arena, const struct cell_reply *reply)
     bl_buffer_done(&items);
 }
 
-/* What has come as bytes is written from the tree, too. */
+/* A frame read from bytes is also written from its tree. */
 static void encode_frame(struct bl_json_writer *writer, struct bl_arena *arena,
                          const struct golden_file *file)
 {

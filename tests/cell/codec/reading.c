@@ -4,7 +4,7 @@ void read_bytes(struct reading *reading, struct bl_text bytes, bool first)
 {
     bl_arena_init(&reading->arena);
     reading->message[0] = '\0';
-    /* In memory of its own: a view that outlives the bytes is found out. */
+    /* A copy in memory of its own, so that a view that outlives the bytes is detected. */
     char *copy = bl_alloc(bytes.size);
     memcpy(copy, bytes.data, bytes.size);
     reading->code = cell_frame_read(&reading->arena, (struct bl_text){copy, bytes.size}, first,

@@ -13,11 +13,11 @@ struct reading {
     int code;
 };
 
-/* Both make the arena, which the caller is done with; the second reads a request number 7. */
+/* Both initialize the arena, which the caller must free. The second reads a request with id 7. */
 void read_bytes(struct reading *reading, struct bl_text bytes, bool first);
 void read_request(struct reading *reading, const char *op, const char *args);
 
-/* The args of create_cell, and a tool of it; all are JSON. */
+/* The args of create_cell, and one of its tools; all parameters are JSON. */
 #define CREATE(source, tools, limits)                                                              \
     "{\"session_id\":\"s\",\"cell_id\":\"c\",\"source\":" source ",\"tools\":" tools               \
     ",\"limits\":" limits "}"

@@ -1,4 +1,4 @@
-/* What operations may be asked with, and what is answered to the rest. */
+/* Valid requests of all operations, and the answers to invalid ones. */
 #include "reading.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void assert_bad(const char *op, const char *args, const char *path)
     bl_arena_done(&reading.arena);
 }
 
-/* `pattern` has one @, in the place of which each of the values stands in turn. */
+/* `pattern` has one @, which is replaced by each of the values in turn. */
 static void assert_all(const char *op, const char *pattern, const char *const *values,
                        const char *path)
 {
@@ -51,7 +51,7 @@ static void assert_all(const char *op, const char *pattern, const char *const *v
     }
 }
 
-/* ---- Requests that do not fit ---------------------------------------------------------------- */
+/* ---- Invalid requests ------------------------------------------------------------------------ */
 
 static void an_unknown_operation_is_unsupported(void **state BL_UNUSED)
 {
@@ -127,7 +127,7 @@ static void bad_input_ids(void **state BL_UNUSED)
     assert_bad("list", "{\"after\":null,\"max\":1}", "/session_id");
 }
 
-/* From the least to the most, and what is beside it. */
+/* The smallest and the largest values, and those just outside. */
 static void bad_input_numbers(void **state BL_UNUSED)
 {
     static const char *const bad[] = {"\"1\"", "1.5", "-1", "1e300", "null", "true", "[]", NULL};
@@ -264,7 +264,7 @@ static void bad_input_tools_of_a_cell(void **state BL_UNUSED)
     }
 }
 
-/* `count` tools, the first of them with a description of that size. */
+/* Appends `count` tools, the first with a description of that size. */
 static void append_tools(struct bl_buffer *out, size_t count, size_t size)
 {
     bl_buffer_append(out, BL_TEXT("{\"session_id\":\"s\",\"cell_id\":\"c\",\"source\":\"1\","

@@ -1,6 +1,6 @@
-/* A proxy between client and host that drops, delays, duplicates and cuts what the host says, from
- * a seed; and a client that asks again until it is answered. Whatever gets lost: each item comes
- * once and in order, an end is the same bytes each time, and nothing runs twice. */
+/* A proxy between client and host drops, delays, duplicates and cuts the host's frames, with a
+ * seed, while a client repeats its requests until they are answered. Each item must arrive once and
+ * in order, an end must always have the same bytes, and nothing may run twice. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void pass_on(struct bl_descriptor *descriptor, int fd, struct bl_text byt
     }
 }
 
-/* Of the host: whole frames, each with its fate. */
+/* From the host: whole frames, each with its own fate. */
 static int take_frame(void *context, struct bl_text frame)
 {
     struct proxy *proxy = context;
@@ -64,14 +64,14 @@ static int take_frame(void *context, struct bl_text frame)
     bl_buffer_append(&bytes, frame);
     if (chance < 8)
         bl_sleep(bl_random_below(proxy->random, 4 * MS));
-    if (chance >= 8 && chance < 13) { /* cut, wherever */
+    if (chance >= 8 && chance < 13) { /* cut anywhere */
         bytes.size = bl_random_below(proxy->random, bytes.size);
         pass_on(proxy->near_descriptor, proxy->near, bl_buffer_text(&bytes));
         proxy_break(proxy);
     } else if (!reply || chance < 90) {
         pass_on(proxy->near_descriptor, proxy->near, bl_buffer_text(&bytes));
     }
-    if (reply && chance >= 82 && chance < 90) /* twice */
+    if (reply && chance >= 82 && chance < 90) /* duplicated */
         pass_on(proxy->near_descriptor, proxy->near, bl_buffer_text(&bytes));
     bl_buffer_done(&bytes);
     return proxy->broken ? BL_ECLOSED : 0;
@@ -96,7 +96,7 @@ static int down_main(void *argument)
     return 0;
 }
 
-/* Of the client: bytes, that may end anywhere. */
+/* From the client: bytes that may be cut anywhere. */
 static int up_main(void *argument)
 {
     struct proxy *proxy = argument;
@@ -116,7 +116,7 @@ static int up_main(void *argument)
     return 0;
 }
 
-/* Returns the client's end. */
+/* Returns the client's end of the connection. */
 static int proxy_start(struct proxy *proxy, const struct wire_stage *stage,
                        struct bl_random *random)
 {
@@ -156,7 +156,7 @@ struct lane {
     struct bl_arena arena; /* of the run */
     unsigned executions;
     unsigned items;       /* seen so far */
-    const char *terminal; /* its bytes, once they were seen */
+    const char *terminal; /* its bytes, once it was received */
     unsigned long connections, losses;
 };
 
@@ -176,7 +176,7 @@ static void serve_tool(struct lane *lane, const char *call)
     CHECK_HAS(call, "'call_id':'call-1'");
     if (!again)
         lane->executions++;
-    /* The call was run, and its result never leaves. */
+    /* The call has run, and its result is never sent. */
     if (bl_random_below(&lane->random, 4) == 0) {
         proxy_break(&lane->proxy);
         return;
@@ -187,7 +187,7 @@ static void serve_tool(struct lane *lane, const char *call)
               !again || known ? "'ok':1" : "'err':{'kind':'indeterminate','message':''}");
 }
 
-/* The reply, or "": it does not come. */
+/* Returns the reply, or "" if it does not arrive. */
 static const char *await_reply(struct lane *lane, uint64_t id, uint64_t limit_ns)
 {
     uint64_t deadline_ns = bl_now_ns() + limit_ns;
@@ -224,7 +224,7 @@ static bool lane_connect(struct lane *lane, uint64_t limit_ns)
     return wire_has(await_reply(lane, id, limit_ns), "'type':'opened'");
 }
 
-/* Asks until it is answered; the reply is in the run's arena. */
+/* Repeats a request until it is answered; the reply is in the run's arena. */
 static const char *ask(struct lane *lane, const char *op, const char *args, unsigned wait_ms)
 {
     for (unsigned try = 0; try < TRIES; try++) {
@@ -245,7 +245,7 @@ static const char *ask(struct lane *lane, const char *op, const char *args, unsi
     return "";
 }
 
-/* ---- What must hold ---- */
+/* ---- Invariants ---- */
 
 static void take_items(struct lane *lane, const char *outcome)
 {
@@ -282,7 +282,7 @@ static const char *terminate(struct lane *lane, unsigned id)
     return ask(lane, "terminate", args, 600);
 }
 
-/* Reads generation after generation; sometimes somebody has had enough. */
+/* Reads generation after generation, and sometimes terminates the cell. */
 static void follow(struct lane *lane)
 {
     unsigned long generation = 1, last = 0;
@@ -309,7 +309,7 @@ static void follow(struct lane *lane)
         CHECK_EQUAL(lane->items, ITEMS);
         CHECK_HAS(lane->terminal, "'error':null");
     }
-    /* Asked again in any way it is the same. */
+    /* Any repeated request gets the same answer. */
     take_terminal(lane, terminate(lane, 2));
     take_terminal(lane, observe(lane, last, 0));
     take_terminal(lane, observe(lane, last + 1, 0));

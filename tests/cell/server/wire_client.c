@@ -11,7 +11,7 @@
 
 #define PATIENCE_NS (30 * BL_NS_PER_S)
 
-/* One frame that has come; its text ends in NUL. */
+/* A received frame; its text is NUL-terminated. */
 struct wire_frame {
     struct bl_list link;
     struct bl_text text;
@@ -172,7 +172,7 @@ void wire_send_bytes(struct wire_client *client, struct bl_text bytes)
             continue;
         }
         if (size < 0)
-            return; /* the other side has gone: that shows when something is read */
+            return; /* the other side has closed, which the next read reports */
         bytes.data += size;
         bytes.size -= (size_t)size;
     }
@@ -241,7 +241,7 @@ const char *wire_call(struct wire_client *client, const char *op, const char *fo
     return wire_reply(client, id);
 }
 
-/* ---- What comes ---- */
+/* ---- Receiving ---- */
 
 static int take(void *context, struct bl_text text)
 {
@@ -252,7 +252,7 @@ static int take(void *context, struct bl_text text)
     return 0;
 }
 
-/* More bytes; false: there are no more, or not in time. */
+/* Reads more bytes. Returns false at the end of input or after the deadline. */
 static bool read_more(struct wire_client *client, uint64_t deadline_ns)
 {
     struct bl_scope limit, *outer = bl_scope_current();

@@ -1,6 +1,6 @@
-/* A host that serves, in this process, and clients of it that do what they are told, byte for byte.
+/* A host that serves in this process, and clients of it that send exactly what the test says.
  *
- * JSON is written with ' for ", so that it can be read. */
+ * JSON is written with ' for ", to be readable. */
 #ifndef BELAY_TESTS_CELL_WIRE_CLIENT_H
 #define BELAY_TESTS_CELL_WIRE_CLIENT_H
 
@@ -19,13 +19,14 @@ struct wire_stage {
     struct bl_cell_host *host;
     struct bl_cell_server *server;
     const char *faults; /* as BELAY_FAULT; set before it is opened */
-    char log[65536];    /* all lines so far, as much as there is room for */
+    char log[65536];    /* all lines so far, as far as there is room */
     int input, output;  /* standard streams; -1: the socket */
 };
 
 typedef void wire_body(struct wire_stage *stage);
 
-/* A test that runs `body` on an open stage, in a loop of its own; and one that opens it itself. */
+/* Tests that run `body` in a loop of their own: on an open stage, and on one that the body
+ * opens. */
 #define WIRE_TEST(name, body)                                                                      \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -47,7 +48,7 @@ void wire_close(struct wire_stage *stage); /* can be opened again, on the same s
 /* Live connections of the server. */
 unsigned wire_connections(const struct wire_stage *stage);
 
-/* The pid of a live cell's worker; 0: none yet. */
+/* Returns the pid of a live cell's worker, or 0 if it has none yet. */
 int64_t wire_worker_pid(const struct wire_stage *stage, const char *session, const char *cell);
 
 /* ---- Clients ---- */
@@ -56,55 +57,55 @@ struct wire_client {
     int fd;
     struct bl_descriptor *descriptor;
     struct bl_frames frames;
-    struct bl_list incoming; /* struct wire_frame: what has come and was not asked for yet */
-    struct bl_arena arena;   /* of all that has come */
+    struct bl_list incoming; /* struct wire_frame: received and not taken yet */
+    struct bl_arena arena;   /* of everything received */
     uint64_t next_id;
     bool closed; /* by the other side */
 };
 
-/* Connects, and says nothing. */
+/* Connects, and sends nothing. */
 void wire_connect(struct wire_client *client, const struct wire_stage *stage);
-/* Takes over one end of something else; `output` may be the same. */
+/* Takes over one end of another connection; `output` may be the same. */
 void wire_adopt(struct wire_client *client, int fd);
-/* Connects, says hello, wants `capabilities` ("'tools','notify'"), and has got `ready`. */
+/* Connects, sends hello, requests `capabilities` ("'tools','notify'"), and receives `ready`. */
 void wire_join(struct wire_client *client, const struct wire_stage *stage, const char *name,
                const char *capabilities);
-/* The same, and has opened that session, serving tools, with that linger. */
+/* The same, and opens that session, serving tools, with that linger time. */
 void wire_join_session(struct wire_client *client, const struct wire_stage *stage, const char *name,
                        const char *session, unsigned linger_ms);
 void wire_leave(struct wire_client *client); /* closes */
 
 void wire_send_bytes(struct wire_client *client, struct bl_text bytes);
-/* One frame. */
+/* Sends one frame. */
 void wire_send(struct wire_client *client, const char *format, ...) BL_PRINTF(2, 3);
 void wire_send_text(struct wire_client *client, struct bl_text json);
-/* A request; returns its id. */
+/* Sends a request. Returns its id. */
 uint64_t wire_ask(struct wire_client *client, const char *op, const char *format, ...)
     BL_PRINTF(3, 4);
-/* The reply of that id, whole; "" when the other side closes. Others are kept. */
+/* Returns the whole reply with that id, or "" if the other side closes. Keeps other frames. */
 const char *wire_reply(struct wire_client *client, uint64_t id);
-/* Both: a request and its reply. */
+/* Sends a request and returns its reply. */
 const char *wire_call(struct wire_client *client, const char *op, const char *format, ...)
     BL_PRINTF(3, 4);
-/* The next frame of that type ("tool_call"); "" when the other side closes. */
+/* Returns the next frame of that type ("tool_call"), or "" if the other side closes. */
 const char *wire_await(struct wire_client *client, const char *type);
-/* The same, within that time; "" also when none came. */
+/* The same within that time; "" also if none arrives. */
 const char *wire_await_within(struct wire_client *client, const char *type, uint64_t limit_ns);
-/* The next frame, whatever it is; "": closed. */
+/* Returns the next frame of any type, or "" if the connection is closed. */
 const char *wire_next(struct wire_client *client);
-/* Waits until the other side has closed; throws away what comes. */
+/* Waits until the other side has closed, and discards all frames. */
 bool wire_await_closed(struct wire_client *client, uint64_t limit_ns);
 
-/* Source of a cell, and `create_cell` of it with the tool `count` (and `say`, that takes text). */
+/* Creates a cell with this source and the tool `count` (and `say`, which takes text). */
 const char *wire_create(struct wire_client *client, const char *session, const char *cell,
                         const char *source);
 uint64_t wire_ask_create(struct wire_client *client, const char *session, const char *cell,
                          const char *source);
-/* The `ok` of a reply, the very bytes; "" when it has none. In the client's arena. */
+/* Returns the exact bytes of a reply's `ok`, in the client's arena, or "" if it has none. */
 const char *wire_ok(struct wire_client *client, const char *reply);
-/* A member that is a text or a number; static. */
+/* Returns a member that is a text or a number, in a static buffer. */
 const char *wire_field(const char *json, const char *name);
-bool wire_has(const char *text, const char *part); /* with ' for " in `part` */
+bool wire_has(const char *text, const char *part); /* `part` has ' for " */
 
 #define CHECK_HAS(text, part) wire_check_has(text, part, __FILE__, __LINE__)
 bool wire_check_has(const char *text, const char *part, const char *file, int line);

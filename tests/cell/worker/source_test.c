@@ -1,5 +1,5 @@
-/* JavaScriptCore reads sources that models write. Whatever they are, the worker ends as it is meant
- * to end, and never by a fault of the engine. */
+/* JavaScriptCore reads sources that models write. For any source, the worker ends as intended, and
+ * never by a fault of the engine. */
 #include <stdio.h>
 
 #include "mutate.h"
@@ -23,7 +23,7 @@ static const char *const values[] = {
     "{\"v\":[[[[[[[[[[-0.0]]]]]]]]]]}",
 };
 
-/* It settled, reached a limit, or goes on: then the host ends it. */
+/* It settled, reached a limit, or is still running: then the host ends it. */
 static void check_end(const struct rig_run *run, struct bl_text source)
 {
     bool ended = run->end.how == BL_END_EXITED &&
@@ -49,7 +49,7 @@ RIG_TEST(no_source_ends_the_worker_by_a_fault)
         bl_buffer_clear(&text);
         bl_buffer_append(&text, bl_text_from(sources[round % BL_COUNT(sources)]));
         mutate(&random, (struct bl_text){bytes, sizeof bytes}, &text);
-        /* What the worker is given is JSON, which is UTF-8. */
+        /* The worker's input is JSON, and so UTF-8. */
         text.size = bl_utf8_valid_prefix(bl_buffer_text(&text), &(bool){false});
         struct rig_cell cell = {.bytes = bl_buffer_text(&text),
                                 .values = values[bl_random_below(&random, BL_COUNT(values))]};

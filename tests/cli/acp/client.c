@@ -11,7 +11,7 @@
 #define PATIENCE_NS   (30 * BL_NS_PER_S)
 #define LINE_MAX_SIZE ((size_t)32 * 1024 * 1024)
 #define ID_MAX        1000000
-/* A trap's processes: the shell, what it waits for, and two children. */
+/* Processes of a trap: the shell, the command it waits for, and two children. */
 #define TRAPPED 4
 
 uint64_t client_now_ns(void)
@@ -21,7 +21,7 @@ uint64_t client_now_ns(void)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Where the line that answers it is to be noted. */
+/* Returns the place to record the number of the line that answers the request. */
 static size_t *answer_place(struct client *client, int64_t id)
 {
     assert_in_range(id, 0, ID_MAX);
@@ -67,7 +67,7 @@ static void keep_line(struct client *client, struct bl_text text)
     client->lines[client->count++] = line;
 }
 
-/* What has come meanwhile, or comes in so long. False: nothing. */
+/* Reads available input, waiting up to `timeout_ms`. Returns false if there is none. */
 static bool read_some(struct client *client, int timeout_ms)
 {
     struct pollfd wanted = {.fd = client->from, .events = POLLIN};

@@ -1,5 +1,5 @@
-/* Cancels at every moment of a turn: what is said after the answer, how often, and whether it is
- * true. */
+/* Cancels at every moment of a turn: updates after the answer, their number, and whether the answer
+ * is true. */
 #include <stdio.h>
 
 #include "aim.h"
@@ -9,9 +9,9 @@
 #define ROUNDS_MAX   10000
 #define MEETINGS_MAX 1000 /* rounds of the short form, if it needs that many */
 
-/* ---- What is said after ---------------------------------------------------------------------- */
+/* ---- Updates after the answer ---------------------------------------------------------------- */
 
-/* A turn with everything in it. */
+/* A turn with all kinds of events. */
 static const char busy_script[] =
     "replies:\n"
     "  - {when: go, thinking: hm, say: first words of it, pieces: 4, piece_delay: 2ms,\n"
@@ -20,7 +20,7 @@ static const char busy_script[] =
     "  - {when: go, say: and the last words of it, pieces: 5, piece_delay: 2ms}\n"
     "repeat: true\n";
 
-/* Calls that were announced, and those that have had their last word, from line `from` on. */
+/* Checks that every call announced from line `from` on also has its final update. */
 static void check_calls(const struct client *client, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -44,8 +44,8 @@ static void check_calls(const struct client *client, size_t from, size_t to)
     }
 }
 
-/* Sessions that are used in turn: while one is at work, the silence of the others is listened to,
- * so that each cancel has all of its seconds. */
+/* Sessions that are used in rotation: while one is working, the others are checked for silence, so
+ * that each cancel is observed for the full time. */
 #define WATCHED_MAX 60
 
 struct watch {
@@ -55,7 +55,7 @@ struct watch {
     size_t looked; /* lines */
     struct watched {
         const char *session;
-        bool answered; /* nothing may come */
+        bool answered; /* no update may follow */
         uint64_t until_ns;
     } all[WATCHED_MAX];
 };
@@ -67,14 +67,14 @@ static void watch_begin(struct watch *watch)
     CLIENT_START(&watch->client, YOLO, "--provider", stage_script(busy_script));
     for (size_t i = 0; i < watch->count; i++)
         watch->all[i].session = client_new(&watch->client);
-    /* What their opening has to say. */
+    /* Read the updates of the opening. */
     client_listen(&watch->client, 100);
     watch->looked = watch->client.count;
     for (size_t i = 0; i < watch->count; i++)
         watch->all[i].answered = true;
 }
 
-/* At the lines up to number `to`. */
+/* Checks the lines up to number `to`. */
 static void watch_look(struct watch *watch, size_t to)
 {
     for (; watch->looked < to; watch->looked++) {
@@ -89,7 +89,7 @@ static void watch_look(struct watch *watch, size_t to)
     }
 }
 
-/* Until its silence has lasted. */
+/* Waits until the session has been silent for the full time. */
 static void watch_wait(struct watch *watch, const struct watched *one)
 {
     for (uint64_t now_ns; (now_ns = client_now_ns()) < one->until_ns;)
@@ -98,7 +98,7 @@ static void watch_wait(struct watch *watch, const struct watched *one)
     watch_look(watch, watch->client.count);
 }
 
-/* One prompt, and a cancel after so long. True: it came in time. */
+/* Sends a prompt, and a cancel after that time. Returns true if the cancel was in time. */
 static bool watch_cancel(struct watch *watch, struct watched *one, double after_ms)
 {
     struct client *client = &watch->client;
@@ -139,10 +139,10 @@ static void A7_A8_after_the_answer_there_is_silence(void **state BL_UNUSED)
     client_end(&watch.client);
 }
 
-/* ---- Whether it is true ---------------------------------------------------------------------- */
+/* ---- Truth of the answer --------------------------------------------------------------------- */
 
 struct verdict {
-    const char *turn; /* NULL: there was none */
+    const char *turn; /* NULL if there was none */
     bool completed;
     bool late; /* the cancel came between its claim and its answer */
 };
@@ -152,7 +152,7 @@ static void keep_turn(void *context, const char *id)
     bl_map_set(context, bl_text_from(id), context, NULL);
 }
 
-/* Each turn was answered with `end_turn` if and only if the session holds it as completed. */
+/* Checks that a turn was answered with `end_turn` if and only if it is completed in the session. */
 static void check_verdicts(const char *session, const struct verdict *verdicts, size_t count)
 {
     size_t completed = 0;
@@ -172,12 +172,12 @@ static void check_verdicts(const char *session, const struct verdict *verdicts, 
                      verdicts[i].completed ? "completed" : "cancelled", there ? "in" : "not in");
         completed += there;
     }
-    /* Nor does it hold one that nobody was told of. */
+    /* The session has no turn that was not answered. */
     assert_int_equal(held.count, completed);
     bl_map_done(&held);
 }
 
-/* A prompt, and a cancel that may come at any moment of its commit. */
+/* Sends a prompt, and a cancel at any moment of its commit. */
 static struct verdict cancel_after(struct client *client, uint64_t ns)
 {
     int64_t prompt = client_prompt(client, "go");
@@ -203,7 +203,7 @@ static struct verdict cancel_after(struct client *client, uint64_t ns)
     return verdict;
 }
 
-/* How long a turn takes here that nobody cancels. */
+/* Returns the duration of a turn that is not cancelled. */
 static uint64_t turn_ns(struct client *client)
 {
     uint64_t shortest_ns = BL_NEVER;
@@ -230,7 +230,7 @@ static void A13_end_turn_means_that_the_session_holds_the_turn(void **state BL_U
     uint64_t whole_ns = turn_ns(&client);
     const char *session = client_new(&client);
     aim_init(&aim, 13, (double)whole_ns);
-    /* Until they have met: one side won because the other was too late. */
+    /* Repeat until both outcomes of the race have occurred. */
     while (rounds < least ||
            (rounds < most && (late < least / 40 || rounds - completed < least / 20))) {
         struct verdict *verdict = &verdicts[rounds++];

@@ -1,4 +1,4 @@
-/* Many sessions on one connection, a client that does not read, and the start. */
+/* Many sessions on one connection, a client that does not read, and the start of the program. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 /* ---- Many sessions --------------------------------------------------------------------------- */
 
-/* One call at a time: of two the first to end is not always the same. */
+/* One call at a time: the order in which two calls end is not fixed. */
 static const char *const crowd_script =
     "replies:\n"
     "  - {when: go, thinking: what is here, say: one two three four five six, pieces: 6,\n"
@@ -31,7 +31,7 @@ struct crowd {
     struct client client;
     const char *ids[CROWD];
     int64_t prompts[CROWD];
-    const char *told[CROWD]; /* all that was said of each, its ids left out */
+    const char *told[CROWD]; /* all updates of each session, without ids */
 };
 
 static void crowd_begin(struct crowd *crowd, const char *script)
@@ -53,8 +53,8 @@ static void append_without(struct bl_buffer *out, const char *text, const char *
     bl_buffer_append(out, bl_text_from(text));
 }
 
-/* A chunk of a message, which may be joined with its neighbours: its words alone, behind a heading
- * where another begins. False: it is none. */
+/* Appends the text of a chunk of a message, with a heading where a new kind begins, since chunks
+ * may be joined. Returns false if it is not a chunk. */
 static bool append_chunk(struct bl_buffer *out, const struct bl_json *params, const char **heading)
 {
     const struct bl_json *update = bl_json_get(params, BL_TEXT("update"));
@@ -70,7 +70,7 @@ static bool append_chunk(struct bl_buffer *out, const struct bl_json *params, co
     return true;
 }
 
-/* Every update of a session, and the answer, in order, byte by byte but for its ids. */
+/* Returns every update of a session and the answer, in order, byte by byte except for ids. */
 static const char *crowd_told(struct crowd *crowd, size_t index)
 {
     const struct client *client = &crowd->client;
@@ -133,7 +133,8 @@ static void A20_one_of_64_is_cancelled_and_the_others_do_not_notice(void **state
 
 /* ---- A client that does not read ------------------------------------------------------------- */
 
-/* A model that talks for ever, a call between each two of its answers, which have that size. */
+/* Returns a script of a model that never ends: answers of that size with a call between each two.
+ */
 static const char *flood_script(size_t size, unsigned pieces)
 {
     struct bl_buffer text;
@@ -162,7 +163,8 @@ static double resident_mib(pid_t pid)
     return mib;
 }
 
-/* Nobody reads: what it has more than when it was idle, once it grows no more. */
+/* Returns how much more memory it has than when idle, once it stops growing, if the client does not
+ * read. */
 static double flooded_mib(const struct client *client, double idle_mib)
 {
     double mib = idle_mib, before = 0;

@@ -1,4 +1,4 @@
-/* A view of a conversation, the events that it is told, and what it shows of them. */
+/* A view of a conversation, the events it gets, and its output. */
 #ifndef BELAY_TESTS_CHAT_EVENTS_H
 #define BELAY_TESTS_CHAT_EVENTS_H
 
@@ -18,7 +18,7 @@ static inline void end(void)
     chat_view_free(view);
 }
 
-/* The lines that became final since the last look. */
+/* Checks the lines that became final since the last call. */
 static inline void taken(const char *wanted)
 {
     struct bl_buffer out;

@@ -17,7 +17,7 @@ static int end_held(void **state)
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
 
-/* A run that hangs in a tool. */
+/* Starts a run that hangs in a tool. */
 static void start(void)
 {
     START(&held, "run", "hi", "--session", "nightly", "--yolo", "--sandbox", "off",
@@ -34,7 +34,7 @@ static void check_shown(const char *text, const char *part)
         fail_msg("no '%s' in:\n%s", part, text);
 }
 
-/* What one who looks for a hang needs: the fiber of the call, where it is, and what it waits for.
+/* Checks the facts needed to find a hang: the fiber of the call, its place, and what it waits for.
  */
 static void check_description(const char *text)
 {

@@ -1,6 +1,6 @@
-/* A bad disk, for the program that it is loaded into. While the file that BELAY_TEST_FULL names is
- * there, nothing more goes into a store; with BELAY_TEST_BROKEN no sync of it works; with
- * BELAY_TEST_SLOW each takes half a second. */
+/* Simulates a bad disk in the program that loads it. While the file named by BELAY_TEST_FULL
+ * exists, no write to a store succeeds; with BELAY_TEST_BROKEN, no sync of it succeeds; with
+ * BELAY_TEST_SLOW, each sync takes half a second. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define SLOW_US 500000
 
-/* The file that the variable names is there, and the descriptor is a store's. */
+/* Returns whether the file named by the variable exists and the descriptor is a store's. */
 static int is_bad(const char *variable, int fd)
 {
     const char *mark = getenv(variable);
@@ -57,7 +57,7 @@ int fdatasync(int fd)
     return is_broken(fd) ? -1 : real(fd);
 }
 
-/* Both names that a library may have been built with, whatever the headers make of them here. */
+/* Both names that a library may use, whatever the headers define here. */
 ssize_t full_pwrite(int fd, const void *data, size_t size, off64_t offset) __asm__("pwrite");
 ssize_t full_pwrite64(int fd, const void *data, size_t size, off64_t offset) __asm__("pwrite64");
 

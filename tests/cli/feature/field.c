@@ -33,7 +33,7 @@ int field_begin(void **state)
     return 0;
 }
 
-/* A test that has failed has not ended what it started: all of it has this stage's home. */
+/* Kills what a failed test left running: everything with this stage's home. */
 static void end_what_is_left(void)
 {
     char home[4096];
@@ -221,7 +221,7 @@ void field_commit(void)
 
 /* ---- A run ----------------------------------------------------------------------------------- */
 
-/* Beside this program. */
+/* Returns the path of the library, beside this program. */
 static const char *bad_disk_library(void)
 {
     char path[PATH_MAX];
@@ -255,7 +255,7 @@ static bool is_member(const struct bl_json *event, const char *key, const char *
            bl_text_equal(bl_json_text(bl_json_get(event, bl_text_from(key))), bl_text_from(value));
 }
 
-/* The n-th that fits; `*ret_count` is how many do. */
+/* Returns the n-th match; `*ret_count` is the number of matches. */
 static const struct bl_json *find(const struct held *held, const char *type, const char *task,
                                   const char *phase, size_t n, size_t *ret_count)
 {
@@ -381,7 +381,7 @@ const struct bl_json *field_status(const char *name)
     return stage_json(run->out);
 }
 
-/* Of this test's own stage: others may run beside it. */
+/* Returns whether a process of this test's stage has the text: other tests may run beside it. */
 static bool carries(const char *process, const char *text)
 {
     static char environment[65536];

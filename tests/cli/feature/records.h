@@ -1,20 +1,21 @@
-/* What is in the store, looked at and changed beside belay. */
+/* Reads and changes the store without belay. */
 #ifndef BELAY_TESTS_CLI_RECORDS_H
 #define BELAY_TESTS_CLI_RECORDS_H
 
 #include "field.h"
 
-/* The first column of the first row as text, kept as long as the stage; NULL: no row, or NULL. */
+/* Returns the first column of the first row as text, kept as long as the stage; NULL: no row, or
+ * NULL. */
 const char *records_text(const char *sql);
-int64_t records_number(const char *sql); /* fails the test when there is no row */
-/* False: somebody has kept the store locked for a second. */
+int64_t records_number(const char *sql); /* fails the test if there is no row */
+/* Returns false if the store was locked for a second. */
 bool records_change(const char *sql);
-/* Of the feature FEAT, as it is now; NULL: there is none of that name. */
+/* Returns a current record of the feature FEAT, or NULL. */
 const struct bl_json *records_get(const char *name);
-/* All that is there of features. */
+/* Returns all records of features. */
 const char *records_all(void);
-/* The store is whole, all that is in it of a feature is JSON, and each attempt that somebody has
- * decided was told of once: row and event are of one write. */
+/* Checks that the store is consistent, that all records of a feature are JSON, and that each
+ * decided attempt has one event: row and event are written together. */
 void records_check(const char *id);
 
 #endif

@@ -63,7 +63,7 @@ void stops_own(const char *task, const char *yaml)
     field_commit();
 }
 
-/* ---- What is told ---------------------------------------------------------------------------- */
+/* ---- Records and events ---------------------------------------------------------------------- */
 
 const char *stops_text(const struct bl_json *envelope, const char *task, const char *pointer)
 {

@@ -17,7 +17,7 @@ double word_now_ms(void)
     return (double)bl_clock_now_ns(&bl_clock_system) / 1e6;
 }
 
-/* True when there is something to read before the time is over. */
+/* True if there is something to read before that time. */
 static bool await_bytes(int fd, double until_ms)
 {
     double left = until_ms - word_now_ms();
@@ -26,7 +26,7 @@ static bool await_bytes(int fd, double until_ms)
     return poll(&poll_fd, 1, left > 0 ? (int)left + 1 : 0) > 0;
 }
 
-/* 0: the end. */
+/* Returns 0 at the end of the stream. */
 static size_t read_into(int fd, struct bl_buffer *out)
 {
     assert_int_equal(bl_buffer_reserve(out, 65536), 0);
@@ -134,7 +134,7 @@ void desk_say(struct desk *desk, const char *line)
     write_all(desk->in, BL_TEXT("\n"));
 }
 
-/* Takes the next line; kept if it holds the text, else only said to be there. */
+/* Takes the next line; keeps it if it contains the text. */
 static bool take_line(struct desk *desk, unsigned limit_ms, const char *text, const char **ret_line)
 {
     double until_ms = word_now_ms() + limit_ms;

@@ -1,38 +1,39 @@
-/* Clients of the real `belay mcp`, on standard streams and over HTTP; and the words that they use.
- * All of them wait half a minute at most, and fail the test then. */
+/* Clients of the real `belay mcp`, on standard streams and over HTTP, and the messages that they
+ * send. All functions wait at most half a minute and then fail the test. */
 #ifndef BELAY_TESTS_CLI_MCP_CLIENT_H
 #define BELAY_TESTS_CLI_MCP_CLIENT_H
 
 #include "../stage.h"
 
-/* A server, and who talks to it. */
+/* A server and the connection to it. */
 struct desk {
     bool opened;
     struct held held;
-    int in; /* of a server on standard streams: what it reads, and what it writes */
+    int in; /* standard input and output of a server on standard streams */
     int out;
-    struct bl_buffer lines; /* that came and were not taken */
-    unsigned port;          /* of one on HTTP */
+    struct bl_buffer lines; /* received and not yet taken */
+    unsigned port;          /* of a server on HTTP */
     const char *token;
 };
 
-/* `belay mcp` or another command with these words, on standard streams; end in NULL. */
+/* Starts `belay mcp` or another command with these words, which end in NULL, on standard streams.
+ */
 void desk_open(struct desk *desk, const char *command, const char *const *words);
-/* `belay mcp --http` with these words. */
+/* Starts `belay mcp --http` with these words. */
 void desk_open_http(struct desk *desk, const char *const *words);
 #define DESK_OPEN(desk, ...)      desk_open(desk, "mcp", (const char *const[]){__VA_ARGS__, NULL})
 #define DESK_OPEN_HTTP(desk, ...) desk_open_http(desk, (const char *const[]){__VA_ARGS__, NULL})
-void desk_close(struct desk *desk); /* kills what is left; one that is not open is fine */
+void desk_close(struct desk *desk); /* kills all processes left; need not be open */
 
 /* ---- Standard streams ------------------------------------------------------------------------ */
 
 void desk_say(struct desk *desk, const char *line);
-void desk_say_bytes(struct desk *desk, struct bl_text bytes); /* as they are */
-/* The next line, or NULL when none came in that time. Kept until the stage ends. */
+void desk_say_bytes(struct desk *desk, struct bl_text bytes); /* unchanged */
+/* Returns the next line, or NULL if none arrives in that time. Lives until the stage ends. */
 const char *desk_line(struct desk *desk, unsigned limit_ms);
-/* The next line that holds the text. */
+/* Waits for a line that contains the text and returns it. */
 const char *desk_await(struct desk *desk, const char *text);
-/* The handshake of 2025-11-25. */
+/* Performs the handshake of 2025-11-25. */
 void desk_greet(struct desk *desk);
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
@@ -44,39 +45,39 @@ struct line {
 };
 
 #define LINE_NOW "MCP-Protocol-Version: 2026-07-28\r\n"
-/* Sends a request: `head` are lines with their ends, in place of or besides those that every
- * request has. */
+/* Sends a request. `head` has complete header lines, which replace or extend the default ones. */
 void line_send(struct line *line, const struct desk *desk, const char *method, const char *head,
                const char *body);
-/* Until what came holds the text; returns where it stands. */
+/* Waits until the received data contains the text, and returns its position. */
 const char *line_await(struct line *line, const char *text);
-/* All of the answer; the status. */
+/* Reads the whole answer and returns the status. */
 int line_finish(struct line *line);
 void line_close(struct line *line);
-/* A whole answer to one request; its status. Kept until the stage ends. */
+/* Sends a request, reads the answer, and returns its status. The answer lives until the stage ends.
+ */
 int desk_ask(const struct desk *desk, const char *method, const char *head, const char *body,
              const char **ret_answer);
-/* A session of 2025-11-25: the header line that names it. */
+/* Opens a session of 2025-11-25 and returns the header line that names it. */
 const char *desk_session(const struct desk *desk);
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
-/* tools/call of that tool; `arguments` are members; `meta` those of _meta. */
+/* Returns a tools/call of the tool; `arguments` are members, `meta` the members of _meta. */
 const char *word_call(const char *id, const char *tool, const char *arguments, const char *meta);
 /* The _meta of 2026-07-28, with a token for progress. */
 #define WORD_NOW                                                                                   \
     "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
     "\"io.modelcontextprotocol/clientCapabilities\":{},\"progressToken\":\"p\""
-/* The same with the extension for tasks, and a question about one. */
+/* The same with the extension for tasks, and a request about a task. */
 #define WORD_TASKS                                                                                 \
     "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                                  \
     "\"io.modelcontextprotocol/clientCapabilities\":{\"extensions\":{"                             \
     "\"io.modelcontextprotocol/tasks\":{}}}"
 const char *word_task(const char *id, const char *method, const char *task);
-/* The id of the run that a text tells of: "run_…". */
+/* Returns the id of the run in a text: "run_…". */
 const char *word_run(const char *text);
 double word_now_ms(void);
-/* What one answer of `cancel` says: fails the test unless it is a receipt without survivors. */
+/* Fails the test unless the answer of `cancel` is a receipt without survivors. */
 void word_check_receipt(const char *answer, const char *reason);
 
 #endif

@@ -15,7 +15,7 @@ static int end_desk(void **state)
     return stage_end(state);
 }
 
-/* A tool that detaches itself, and another that does not hear SIGTERM. */
+/* Returns a script with a tool that detaches itself and another that ignores SIGTERM. */
 static const char *stubborn_script(void)
 {
     return stage_script("replies:\n"
@@ -24,7 +24,7 @@ static const char *stubborn_script(void)
                         "  - {say: never}\n");
 }
 
-/* All of them: belay, a warden, the shell, four that sleep and the shell that does not hear. */
+/* belay, a warden, the shell, four sleeping processes, and the shell that ignores SIGTERM. */
 #define AT_LEAST 8u
 
 static void M5_a_cancelled_run_is_quiet_and_gets_no_response(void **state)
@@ -69,7 +69,7 @@ static void M13_a_wider_mode_than_the_servers_is_refused(void **state)
     assert_true(strstr(answer, "\"error\":{") != NULL ||
                 strstr(answer, "\"isError\":true") != NULL);
     assert_non_null(strstr(answer, "yolo"));
-    /* Its own is not refused, and does not write. */
+    /* The server's own mode is accepted, and does not allow writing. */
     desk_say(&desk, word_call("2", "run", "\"prompt\":\"go\"", ""));
     desk_await(&desk, "\"id\":2");
     assert_false(stage_exists(mark));

@@ -1,4 +1,4 @@
-/* What kill -9 of a busy run leaves, at whatever moment it comes. */
+/* The state after kill -9 of a busy run, at any moment. */
 #include "figure.h"
 #include "stage.h"
 
@@ -16,7 +16,7 @@ static int end_held(void **state)
     return stage_end(state);
 }
 
-/* Whole lines of what a run wrote before it was killed. */
+/* Returns the whole lines that a run wrote before it was killed. */
 static struct bl_text read_lines(void)
 {
     struct bl_text lines = bl_text_from(stage_output(&held));
@@ -26,7 +26,7 @@ static struct bl_text read_lines(void)
     return lines;
 }
 
-/* The id of a turn that an event says was completed; NULL: the line says something else. */
+/* Returns the id of a turn if the line is the event of its completion, else NULL. */
 static const char *completed_turn(struct bl_text line)
 {
     if (!bl_text_starts_with(line, BL_TEXT("{\"type\":\"turn_ended\",")) ||
@@ -62,7 +62,7 @@ static void check_round(void)
 
     RUN(&run, "session", "show", "s", "--json");
     if (run.exit_code != 0) {
-        /* It had not come to the session yet. */
+        /* The run had not opened the session yet. */
         assert_int_equal(lines.size, 0);
         return;
     }
@@ -92,7 +92,7 @@ static void a_busy_run_that_is_killed_leaves_its_session_at_a_turn_boundary(void
     (void)state;
     bl_random_seed(&random, 11);
     for (unsigned long i = 0; i < rounds; i++) {
-        /* Each in a session of its own, so that what is shown stays short. */
+        /* Each in a session of its own, so that the output stays short. */
         unlink(stage_path("data/belay/sessions.db"));
         unlink(stage_path("data/belay/sessions.db-wal"));
         unlink(stage_path("data/belay/sessions.db-shm"));
@@ -108,7 +108,7 @@ static void a_busy_run_that_is_killed_leaves_its_session_at_a_turn_boundary(void
     }
 }
 
-/* Killed and begun anew, again and again, under one request: in the end it is there once. */
+/* A run that is killed and restarted several times with one request id is executed once. */
 static void a_request_that_is_killed_again_and_again_is_run_once(void **state)
 {
     const char *script = stage_script("replies: [{say: x, delay: 5ms}]\nrepeat: true\n");

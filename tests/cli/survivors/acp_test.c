@@ -1,4 +1,4 @@
-/* `belay acp`: the answer to a prompt that was cancelled, and the end of a client. */
+/* `belay acp`: the answer to a cancelled prompt, and the end of a client. */
 #include "../acp/client.h"
 #include "left.h"
 

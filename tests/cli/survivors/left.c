@@ -16,7 +16,7 @@ static int left_give(const char *path, const struct stat *status, int type, stru
     return chown(path, PLACE_USER, PLACE_USER);
 }
 
-/* A program in place of belay that becomes the ordinary user and then belay. */
+/* Wraps belay in a program that changes to the ordinary user and then executes belay. */
 static void left_wrap_belay(void)
 {
     const char *folder = stage_path("bin"), *path = stage_path("bin/belay");
@@ -79,7 +79,7 @@ void left_check(const struct bl_json *receipt)
 {
     assert_int_equal(stage_number_at(receipt, "/survivors"), LEFT_COUNT);
     assert_int_equal(stage_number_at(receipt, "/units/0/survivors"), LEFT_COUNT);
-    /* Not `unknown`, as of a warden that is not believed. */
+    /* Not `unknown`, as for a warden whose report is not trusted. */
     assert_string_equal(stage_text_at(receipt, "/units/0/fate"), "killed");
 }
 

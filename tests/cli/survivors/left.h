@@ -1,30 +1,30 @@
-/* A stage on which a stop really leaves processes running. Belay and all that it runs is an
- * ordinary user there, without a cgroup; a command becomes another user, so that neither belay nor
- * its warden may signal it. Needs root, which alone can make such a command. */
+/* A stage on which a stop really leaves processes running. Belay and its processes run there as an
+ * ordinary user, without a cgroup; a command changes to another user, so that neither belay nor its
+ * warden may signal it. Needs root, because only root can create such a command. */
 #ifndef BELAY_TESTS_CLI_SURVIVORS_LEFT_H
 #define BELAY_TESTS_CLI_SURVIVORS_LEFT_H
 
 #include "../stage.h"
 
-/* Setup and teardown of a test, which begins with left_require: skipped where it is not root's. */
+/* Setup and teardown of a test, which begins with left_require: it is skipped without root. */
 int left_begin(void **state);
 void left_require(void);
 int left_end(void **state);
 #define LEFT(test) cmocka_unit_test_setup_teardown(test, left_begin, left_end)
 
-/* Words of the command, for a shell; it says "ready" when all of it stands. */
+/* Returns the command for a shell; it prints "ready" when all its processes are running. */
 const char *left_command(void);
-/* A script whose model calls it for each prompt, as the tool bash. */
+/* Returns a script whose model runs that command with bash for each prompt. */
 const char *left_script(void);
-/* What every belay is started with. */
+/* The options of every belay. */
 #define LEFT_OPTIONS "--container", "subreaper", "--yolo", "--sandbox", "off"
 
-/* Processes of it that nobody can stop: it and its child. */
+/* Number of processes that cannot be stopped: the command and its child. */
 #define LEFT_COUNT 2
 #define LEFT_TEXT  "Still running: 2 processes."
-/* Fails the test unless that receipt says so, and its one unit of processes too. */
+/* Fails the test unless the receipt and its only unit have that number of survivors. */
 void left_check(const struct bl_json *receipt);
-/* The session has one receipt with that reason in the store, and it has the number. */
+/* Checks that the session has one receipt with that reason in the store, with that number. */
 void left_check_store(const char *session, const char *reason);
 
 #endif

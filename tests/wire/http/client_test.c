@@ -53,7 +53,7 @@ static int idle(void *argument)
         CHECK_EQUAL(askers[i].code, 0);
     }
     CHECK_EQUAL(peer_connections(peer), AT_ONCE);
-    /* Closing them arrives at the peer. */
+    /* The closes arrive at the peer. */
     for (int i = 0; i < 1000 && peer_open(peer) > 8; i++)
         bl_sleep(MS);
     CHECK_EQUAL(peer_open(peer), 8);
@@ -108,8 +108,8 @@ static int wait_for_bytes(void *descriptor)
     return bl_descriptor_wait(descriptor, BL_READABLE, NULL);
 }
 
-/* The loop still waits on the number of a descriptor that is closed: the next socket has the same
- * number, and cannot be watched. */
+/* The loop still polls the number of a closed descriptor: the next socket gets the same number, and
+ * cannot be watched. */
 static int unwatched(void *argument)
 {
     static const struct peer_act answers[] = {
@@ -126,12 +126,12 @@ static int unwatched(void *argument)
     bl_nursery_init(&waiting, bl_scope_current());
     struct peer *peer = peer_start(&nursery, scripts, 1);
     asking_init(&asking);
-    /* What a client has open from its first request on is not to take the number. */
+    /* Descriptors that a client opens with its first request must not take the number. */
     CHECK_EQUAL(ask(&asking, "http://127.0.0.1:1/"), BL_EIO);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     CHECK_EQUAL(bl_descriptor_new(fd, &descriptor), 0);
     bl_nursery_spawn(&waiting, NULL, "waiting", wait_for_bytes, descriptor, NULL);
-    bl_sleep(MS); /* the loop has it now */
+    bl_sleep(MS); /* the loop polls it now */
     close(fd);
     CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), BL_EIO);
     CHECK(strcmp(asking.failure.code, "connect") == 0);
@@ -167,7 +167,7 @@ static int refused(void *argument BL_UNUSED)
     return 0;
 }
 
-/* In a program of its own, whose libcurl is an empty file. */
+/* Runs in another program, for which libcurl is an empty file. */
 static void without_libcurl_a_request_is_refused(void **state BL_UNUSED)
 {
     char folder[] = "/tmp/belay-wire-XXXXXX", library[64];
