@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * An arena is a list of chunks, newest first; only the newest is allocated from, so that going back
- * to a mark is cutting the list. Chunks start at 4 KiB and double up to 1 MiB; what does not fit
- * gets a chunk of its own size. [next, end) is always a multiple of 16 bytes, which lets the common
- * path test the wanted size without rounding it first.
+ * An arena is a list of chunks, newest first. Only the newest is allocated from, so that a rewind
+ * to a mark only truncates the list. Chunks start at 4 KiB and double up to 1 MiB; a larger
+ * allocation gets a chunk of its own size. [next, end) is always a multiple of 16 bytes, so that
+ * the common path can test the requested size without rounding it first.
  *
- * Under AddressSanitizer everything that is not handed out is poisoned, and 16 bytes after each
- * allocation stay so; at the end of a chunk the sanitizer's own red zone serves. */
+ * Under AddressSanitizer all memory that is not allocated is poisoned, including 16 bytes after
+ * each allocation; at the end of a chunk, the sanitizer's own red zone does this. */
 #include <belay/base.h>
 
 #include <assert.h>
@@ -38,7 +38,7 @@
 #define CHUNK_MIN  ((size_t)1024)
 #define CHUNK_MAX  ((size_t)1 << 20)
 #define PRINTF_MIN 256
-/* What has moved, and was at least so large, gives its pages back. */
+/* The smallest block whose pages are released when it has moved. */
 #define RELEASE_MIN ((size_t)256 * 1024)
 
 struct bl_arena_chunk {
@@ -49,7 +49,7 @@ struct bl_arena_chunk {
 _Static_assert(sizeof(struct bl_arena_chunk) % 16 == 0, "what follows the header is aligned");
 
 #if ARENA_POISONS
-/* Not inline, and not of const memory: gcc would take it for a read of what was never written. */
+/* Not inline and not const: gcc would otherwise report a read of uninitialised memory. */
 static __attribute__((noinline)) void poison(char *memory, size_t size)
 {
     __asan_poison_memory_region(memory, size);
@@ -68,8 +68,8 @@ static inline void unpoison(char *memory BL_UNUSED, size_t size BL_UNUSED) {}
 void bl_out_of_memory(size_t size)
 {
     char line[96];
-    int length = snprintf(line, sizeof line, "belay: out of memory (%zu bytes wanted)\n", size);
-    /* Nothing is left to do should this fail. */
+    int length = snprintf(line, sizeof line, "belay: out of memory (%zu bytes requested)\n", size);
+    /* If this fails, nothing more can be done. */
     if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
         abort();
     abort();
@@ -114,7 +114,7 @@ static char *arena_chunk_end(struct bl_arena_chunk *chunk)
     return (char *)chunk + chunk->size;
 }
 
-/* Frees the newest chunks up to `last`, which stays (NULL: all go). */
+/* Frees the chunks that are newer than `last`; NULL frees all. */
 static void free_chunks(struct bl_arena *arena, struct bl_arena_chunk *last)
 {
     while (arena->chunk != last) {
@@ -126,7 +126,7 @@ static void free_chunks(struct bl_arena *arena, struct bl_arena_chunk *last)
     }
 }
 
-/* Makes the newest chunk free from `next` on; without a chunk the arena is empty. */
+/* Marks the newest chunk as free from `next` on. Without a chunk the arena is empty. */
 static void set_next(struct bl_arena *arena, char *next)
 {
     if (arena->chunk == NULL) {
@@ -178,21 +178,21 @@ void bl_arena_rewind(struct bl_arena *arena, struct bl_arena_mark mark)
     set_next(arena, mark.next);
 }
 
-/* `size` as it is taken from a chunk; at least one unit, so that empty allocations differ. The size
- * must be one that fits a chunk. */
+/* Rounds `size` up to whole units, at least one, so that empty allocations have distinct addresses.
+ * The size must fit a chunk. */
 static inline size_t rounded(size_t size)
 {
     return (size + (size == 0) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 }
 
-/* Where the next allocation begins after one of `size` bytes at `memory` in the newest chunk. */
+/* The address of the allocation after one of `size` bytes at `memory` in the newest chunk. */
 static inline char *arena_after(const struct bl_arena *arena, char *memory, size_t size)
 {
     char *next = memory + rounded(size);
     return next == arena->end ? next : next + RED_ZONE;
 }
 
-/* Puts a chunk in front that has room for `size` bytes, a multiple of 16. */
+/* Adds a chunk at the front, with room for `size` bytes, a multiple of 16. */
 static void add_chunk(struct bl_arena *arena, size_t size)
 {
     size_t total = CHUNK_MIN;
@@ -209,7 +209,7 @@ static void add_chunk(struct bl_arena *arena, size_t size)
     set_next(arena, chunk_start(chunk));
 }
 
-/* The rare part of bl_arena_alloc: the chunk is full, or the size is 0. */
+/* The rare case of bl_arena_alloc: the chunk is full, or the size is 0. */
 static __attribute__((noinline)) void *alloc_slowly(struct bl_arena *arena, size_t size)
 {
     if (size > PTRDIFF_MAX - CHUNK_MIN)
@@ -224,7 +224,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct bl_arena *arena, size
 
 void *bl_arena_alloc(struct bl_arena *arena, size_t size)
 {
-    /* Size 0 wraps around and takes the slow path, as does all that does not fit. */
+    /* Size 0 wraps around and takes the slow path, like any size that does not fit. */
     if (__builtin_expect(size - 1 >= (uintptr_t)arena->end - (uintptr_t)arena->next, 0))
         return alloc_slowly(arena, size);
     char *memory = arena->next;
@@ -238,8 +238,9 @@ void *bl_arena_zalloc(struct bl_arena *arena, size_t size)
     return memset(bl_arena_alloc(arena, size), 0, size);
 }
 
-/* The pages of a block that has moved: nobody looks at it again, and a text that grows to megabytes
- * would leave as many behind. Its place stays, since marks count on the chunk. */
+/* Releases the pages of a block that has moved. It is not read again, and a text that grows to
+ * megabytes would leave megabytes unused. Its addresses stay reserved, because marks depend on the
+ * chunk. */
 static void release_pages(char *memory, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -250,8 +251,8 @@ static void release_pages(char *memory, size_t size)
         (void)madvise(memory + (from - (uintptr_t)memory), to - from, MADV_DONTNEED);
 }
 
-/* NULL is an allocation. One that is not the newest stays where it is as long as the bytes that it
- * was rounded up to suffice. */
+/* NULL makes a new allocation. A block that is not the newest stays in place as long as the new
+ * size fits its rounded size. */
 void *bl_arena_resize(struct bl_arena *arena, void *memory, size_t old_size, size_t new_size)
 {
     if (memory == NULL)
@@ -286,8 +287,8 @@ struct bl_text bl_arena_text(struct bl_arena *arena, struct bl_text text)
     return (struct bl_text){copy, text.size};
 }
 
-/* Most texts fit the buffer here and are formatted once. What cannot be formatted (over INT_MAX
- * bytes) gives an empty text. */
+/* Most texts fit the buffer here and are formatted once. A text that cannot be formatted (over
+ * INT_MAX bytes) becomes empty. */
 struct bl_text bl_arena_vprintf(struct bl_arena *arena, const char *format, va_list arguments)
 {
     assert(format != NULL);

@@ -60,7 +60,7 @@ static struct date date_from_days(int64_t days)
     };
 }
 
-/* Writes `value` in `width` digits, then `end`; returns where to go on. */
+/* Writes `value` in `width` digits, then `end`. Returns the end of the output. */
 static char *put_digits(char *out, unsigned value, unsigned width, char end)
 {
     for (unsigned i = width; i-- > 0; value /= 10)
@@ -69,8 +69,7 @@ static char *put_digits(char *out, unsigned value, unsigned width, char end)
     return out + width + 1;
 }
 
-/* What is finer than a millisecond is cut towards the past, before 1970 too. All of int64_t lies in
- * the years 1677 to 2262. */
+/* Rounds down to milliseconds, also before 1970. Every int64_t is in the years 1677 to 2262. */
 void bl_time_format(int64_t wall_ns, char out[32])
 {
     int64_t wall_ms = divide_down(wall_ns, (int64_t)BL_NS_PER_MS);
@@ -140,8 +139,8 @@ bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
             return false;
         text.size = 0;
     }
-    /* The years whose days all fit into nanoseconds from 1970. A day that its month does not have
-     * comes back as another one. */
+    /* The years whose days all fit into nanoseconds since 1970. A day that its month does not have
+     * converts back to a different date. */
     if (text.size > 0 || date.year < 1678 || date.year > 2261 || date.month < 1 ||
         date.month > 12 || hour > 23 || minute > 59 || second > 59)
         return false;
@@ -153,7 +152,7 @@ bool bl_time_parse(struct bl_text text, int64_t *ret_wall_ns)
     return true;
 }
 
-/* Fails with `code`; the message quotes the start of the text, made fit to be shown. */
+/* Fails with `code`. The message quotes the start of the text in printable form. */
 static int clock_refuse(struct bl_text text, int code, const char *why, struct bl_error *error)
 {
     if (error == NULL || error->code != 0)
@@ -173,8 +172,8 @@ static int clock_refuse(struct bl_text text, int code, const char *why, struct b
     return code;
 }
 
-/* True for the names of what is not finite, in any case, after a sign if there is one. They get a
- * message of their own: somebody computed them. */
+/* True for "nan", "inf" and "infinity", in any case, with or without a sign. They get a separate
+ * message, because they come from a computation. */
 static bool names_no_finite(struct bl_text text)
 {
     static const char *const names[] = {"nan", "inf", "infinity"};
@@ -187,7 +186,7 @@ static bool names_no_finite(struct bl_text text)
     return false;
 }
 
-/* Nanoseconds of a unit; a number without one is seconds. 0: there is no such unit. */
+/* Nanoseconds in a unit; an empty unit means seconds. 0 if there is no such unit. */
 static uint64_t unit_ns(struct bl_text unit)
 {
     if (unit.size == 0 || bl_text_equal(unit, BL_TEXT("s")))
@@ -203,15 +202,15 @@ static uint64_t unit_ns(struct bl_text unit)
 
 /* A decimal number without sign. */
 struct decimal {
-    uint64_t whole;             /* stops growing where no unit could keep it in range */
+    uint64_t whole;             /* stops growing once it is out of range in every unit */
     unsigned __int128 fraction; /* over `divisor` */
     unsigned __int128 divisor;
     bool zero;
 };
 
-/* Takes digits, and a point between digits, off the front of `*rest`. False: there are none. Places
- * after the 24th are dropped: the product with the largest unit still fits 128 bits, and they are
- * below a millionth of a nanosecond. */
+/* Takes digits, and a point between digits, from the front of `*rest`. Returns false if there are
+ * none. Ignores decimals after the 24th: the product with the largest unit still fits 128 bits, and
+ * they are below a millionth of a nanosecond. */
 static bool decimal_take(struct bl_text *rest, struct decimal *ret_decimal)
 {
     struct decimal decimal = {.divisor = 1, .zero = true};
@@ -262,7 +261,7 @@ int bl_duration_parse(struct bl_text text, int64_t *ret_ns, struct bl_error *err
     unsigned __int128 ns = (unsigned __int128)decimal.whole * unit;
     ns += (decimal.fraction * unit + decimal.divisor / 2) / decimal.divisor;
     if (ns > NS_MAX)
-        return clock_refuse(text, BL_ERANGE, "is beyond 100 years", error);
+        return clock_refuse(text, BL_ERANGE, "is longer than 100 years", error);
     *ret_ns = negative ? -(int64_t)ns : (int64_t)ns;
     return 0;
 }
@@ -275,31 +274,31 @@ int bl_duration_from_seconds(double seconds, int64_t *ret_ns, struct bl_error *e
     else if (seconds == 0 && signbit(seconds))
         why = "is a negative zero, which is not a duration";
     else if (seconds > (double)SECONDS_MAX || seconds < -(double)SECONDS_MAX)
-        why = "is beyond 100 years";
+        why = "is longer than 100 years";
     if (why != NULL) {
         char shown[32];
         snprintf(shown, sizeof shown, "%.17g", seconds);
         return clock_refuse(bl_text_from(shown), BL_ERANGE, why, error);
     }
 
-    /* Apart, whole seconds and the rest are exact; together they would lose the nanoseconds. */
+    /* Whole seconds and the rest are exact separately; together they would lose nanoseconds. */
     int64_t whole = (int64_t)seconds;
     double rest = (seconds - (double)whole) * (double)BL_NS_PER_S;
     *ret_ns = whole * (int64_t)BL_NS_PER_S + (int64_t)(rest < 0 ? rest - 0.5 : rest + 0.5);
     return 0;
 }
 
-/* "4 m 10 s", or "4 m" when the small part is zero. Any int64_t of nanoseconds is less than 2^32 of
- * the small unit here. */
+/* Writes "4m 10s", or "4m" if the small part is zero. Any int64_t of nanoseconds is less than
+ * 2^32 of the small unit here. */
 static void format_pair(char out[32], const char *sign, uint64_t total, unsigned small_per_large,
                         const char names[2])
 {
     unsigned large = (unsigned)total / small_per_large;
     unsigned small = (unsigned)total % small_per_large;
     if (small == 0)
-        snprintf(out, 32, "%s%u %c", sign, large, names[0]);
+        snprintf(out, 32, "%s%u%c", sign, large, names[0]);
     else
-        snprintf(out, 32, "%s%u %c %u %c", sign, large, names[0], small, names[1]);
+        snprintf(out, 32, "%s%u%c %u%c", sign, large, names[0], small, names[1]);
 }
 
 static uint64_t divide_near(uint64_t a, uint64_t b)
@@ -307,7 +306,7 @@ static uint64_t divide_near(uint64_t a, uint64_t b)
     return (a + b / 2) / b;
 }
 
-/* Rounds to a unit before it asks whether the unit is right, so that 999.9 ms is "1 s" and not
+/* Rounds to a unit before it checks whether the unit fits, so that 999.9 ms is "1 s" and not
  * "1000 ms". */
 void bl_duration_format(int64_t ns, char out[32])
 {

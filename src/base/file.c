@@ -38,7 +38,7 @@ int bl_descriptor_load(int fd, size_t size_max, struct bl_buffer *out, const cha
     bl_buffer_init(out, size_max + 2 * PIECE_SIZE);
     for (;;) {
         if (out->size > size_max || bl_buffer_reserve(out, PIECE_SIZE) != 0)
-            return base_file_fail(BL_ELIMIT, "it is too large", ret_why);
+            return base_file_fail(BL_ELIMIT, "too large", ret_why);
         ssize_t count = read(fd, out->data + out->size, PIECE_SIZE);
         if (count < 0 && errno == EINTR)
             continue;
@@ -58,13 +58,14 @@ static int base_file_load(int fd, size_t size_max, struct bl_buffer *out, const 
         return base_file_fail(errno == ENOTDIR ? BL_ENOENT : bl_error_from_errno(errno),
                               strerrordesc_np(errno), ret_why);
     if (S_ISDIR(status.st_mode))
-        return base_file_fail(BL_EINVAL, "it is a directory", ret_why);
+        return base_file_fail(BL_EINVAL, "is a directory", ret_why);
     if (!S_ISREG(status.st_mode))
-        return base_file_fail(BL_EINVAL, "it is not a regular file", ret_why);
+        return base_file_fail(BL_EINVAL, "not a regular file", ret_why);
     return bl_descriptor_load(fd, size_max, out, ret_why);
 }
 
-/* Asked of the open file, so that nobody can exchange it in between. */
+/* True if the open file is below `root`. Checks the descriptor and not the path, so that the file
+ * cannot be exchanged in between. */
 static bool lies_below(int fd, const char *root)
 {
     char link[32], path[PATH_MAX];
@@ -73,7 +74,7 @@ static bool lies_below(int fd, const char *root)
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t count = readlink(link, path, sizeof path);
     size_t size = real != NULL ? strlen(real) : 0;
-    /* The root of all ends in the slash that others are followed by. */
+    /* "/" already ends in the slash that follows any other root. */
     size_t shared = size == 1 ? 0 : size;
     bool below = size > 0 && count > (ssize_t)shared && count < (ssize_t)sizeof path &&
                  memcmp(path, real, shared) == 0 && path[shared] == '/';
@@ -85,11 +86,12 @@ int bl_file_load_below(const char *root, const char *path, size_t size_max, stru
                        const char **ret_why)
 {
     bl_buffer_init(out, size_max + 2 * PIECE_SIZE);
-    /* Not to wait for the other end of a FIFO, which is refused anyway. */
+    /* O_NONBLOCK, so as not to wait for the other end of a FIFO, which is refused anyway. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int code = fd >= 0 && root != NULL && !lies_below(fd, root)
-                   ? base_file_fail(BL_EREFUSED, "it is a link that leads elsewhere", ret_why)
-                   : base_file_load(fd, size_max, out, ret_why);
+    int code =
+        fd >= 0 && root != NULL && !lies_below(fd, root)
+            ? base_file_fail(BL_EREFUSED, "is a link to a file outside of the folder", ret_why)
+            : base_file_load(fd, size_max, out, ret_why);
     if (fd >= 0)
         close(fd);
     return code;
@@ -100,7 +102,8 @@ int bl_file_load(const char *path, size_t size_max, struct bl_buffer *out, const
     return bl_file_load_below(NULL, path, size_max, out, ret_why);
 }
 
-/* Mostly those above it are there; trying each would wait for whoever holds their locks. */
+/* Tries the folder itself first. Its parents usually exist, and trying each of them would wait for
+ * the holders of their locks. */
 static int make_folder(char *path, unsigned mode)
 {
     int result = mkdir(path, mode) == 0 || errno == EEXIST ? 0 : -errno;

@@ -19,14 +19,14 @@ static int pattern_class_add_range(struct parser *parser, uint32_t first, uint32
     struct bl_pattern *pattern = parser->pattern;
     if (pattern->range_count >= RANGES_MAX)
         return base_parser_refuse(parser, BL_ELIMIT, parser->offset, "too many character ranges");
-    /* One more than asked for, so that taking the complement always has room. */
+    /* One more than needed, so that the complement always fits. */
     pattern->ranges = base_parser_grow(pattern->ranges, pattern->range_count, 2,
                                        &parser->range_capacity, sizeof *pattern->ranges);
     pattern->ranges[pattern->range_count++] = (struct range){first, last};
     return 0;
 }
 
-/* Adds what is alike, but for its case, to a character from `first` to `last`. */
+/* Adds the characters that differ only by case from one in `first` to `last`. */
 static int add_cases(struct parser *parser, uint32_t first, uint32_t last)
 {
     size_t low = 0, high = BL_COUNT(case_pairs);
@@ -57,7 +57,7 @@ static int add_cases_from(struct parser *parser, uint32_t start)
     return result;
 }
 
-/* Turns the ranges from `start` on, which must be sorted and apart, into what they leave out. */
+/* Replaces the ranges from `start` on, which must be sorted and disjoint, by their complement. */
 static void complement(struct parser *parser, uint32_t start)
 {
     struct bl_pattern *pattern = parser->pattern;
@@ -108,7 +108,7 @@ static int add_categories(struct parser *parser, uint32_t mask)
     return 0;
 }
 
-/* What follows `\p` or `\P`: `{name}` or `{General_Category=name}`. */
+/* Parses the rest of `\p` or `\P`: `{name}` or `{General_Category=name}`. */
 static int pattern_class_add_property(struct parser *parser, bool negated)
 {
     static const struct range ascii[] = {{0, 0x7F}};
@@ -141,8 +141,8 @@ static int pattern_class_add_property(struct parser *parser, bool negated)
     }
     return base_parser_refuse(
         parser, BL_ENOTSUP, start,
-        "this property is not available: general categories (L, Letter, Nd, …), Any, "
-        "ASCII and Assigned are");
+        "unknown property (expected a general category such as L, Letter or Nd; or Any, "
+        "ASCII or Assigned)");
 }
 
 int base_class_add_escape(struct parser *parser, uint32_t letter)
@@ -229,7 +229,7 @@ static int pattern_class_hex_value(int byte)
     return -1;
 }
 
-/* Exactly `count` hexadecimal digits. Consumes nothing when they are not there. */
+/* Takes exactly `count` hexadecimal digits. Consumes nothing if there are fewer. */
 static bool take_hex(struct parser *parser, size_t count, uint32_t *ret_value)
 {
     uint32_t value = 0;
@@ -244,8 +244,8 @@ static bool take_hex(struct parser *parser, size_t count, uint32_t *ret_value)
     return true;
 }
 
-/* What follows `\u`: HHHH, a pair of surrogates, or {H…}. A lone surrogate is a code point that no
- * text holds. */
+/* Parses the rest of `\u`: HHHH, a pair of surrogates, or {H…}. A lone surrogate gives a code point
+ * that matches nothing, since no valid text contains it. */
 static int take_unicode_escape(struct parser *parser, uint32_t *ret_point)
 {
     size_t start = parser->offset;
@@ -306,13 +306,13 @@ int base_class_take_escape(struct parser *parser, uint32_t point, uint32_t *ret_
     bool alphanumeric = (point >= '0' && point <= '9') || (point >= 'A' && point <= 'Z') ||
                         (point >= 'a' && point <= 'z');
     if (alphanumeric)
-        return base_parser_refuse(parser, BL_EPARSE, start,
-                                  "expected an escape that exists after '\\'");
+        return base_parser_refuse(parser, BL_EPARSE, start, "expected a valid escape after '\\'");
     *ret_point = point;
     return 0;
 }
 
-/* One member of a class: 0 and `*ret_point` a character, 1 when it was a class like \d. */
+/* Takes one member of a class. Returns 0 and the character in `*ret_point`, or 1 for a class like
+ * \d. */
 static int take_class_member(struct parser *parser, uint32_t *ret_point)
 {
     int result = base_parser_take_point(parser, ret_point);

@@ -6,7 +6,7 @@
 
 #define SOURCE_MAX  65536u
 #define PROGRAM_MAX 20000u
-#define REPEAT_MAX  1000000u /* beyond any program; larger counts are cut to it */
+#define REPEAT_MAX  1000000u /* exceeds every program; larger counts are reduced to it */
 #define UNBOUNDED   UINT32_MAX
 
 int base_parser_refuse(struct parser *parser, int code, size_t offset, const char *what)
@@ -59,13 +59,13 @@ void *base_parser_grow(void *items, uint32_t size, uint32_t count, uint32_t *cap
     return bl_realloc(items, *capacity * item_size);
 }
 
-/* Room for `count` more instructions. BL_ELIMIT: the program would be too large. */
+/* Reserves room for `count` more instructions. BL_ELIMIT: the program would be too large. */
 static int program_reserve(struct parser *parser, uint64_t count)
 {
     struct bl_pattern *pattern = parser->pattern;
     if (count > PROGRAM_MAX - pattern->size)
         return base_parser_refuse(parser, BL_ELIMIT, parser->offset,
-                                  "too large: it unfolds to more than 20000 instructions");
+                                  "too large: expands to more than 20000 instructions");
     pattern->program = base_parser_grow(pattern->program, pattern->size, (uint32_t)count,
                                         &parser->program_capacity, sizeof *pattern->program);
     return 0;
@@ -94,7 +94,7 @@ static int emit_assertion(struct parser *parser, enum operation operation)
     return emit(parser, operation, 0);
 }
 
-/* What follows a backslash outside of a class. */
+/* Parses the rest of an escape outside of a class. */
 static int parse_escape(struct parser *parser)
 {
     size_t start = parser->offset - 1;
@@ -105,7 +105,7 @@ static int parse_escape(struct parser *parser)
     if (point == 'b' || point == 'B')
         return emit_assertion(parser, point == 'b' ? WORD_EDGE : NO_WORD_EDGE);
     if ((point >= '1' && point <= '9') || point == 'k')
-        return base_parser_refuse(parser, BL_ENOTSUP, start, "back-references are not available");
+        return base_parser_refuse(parser, BL_ENOTSUP, start, "back-references are not supported");
     result = base_class_add_escape(parser, point);
     if (result < 0)
         return result;
@@ -117,14 +117,15 @@ static int parse_escape(struct parser *parser)
     return base_class_emit_point(parser, point);
 }
 
-/* What follows `(`: opens a group. All groups are alike here; names are only checked for shape. */
+/* Opens a group, from after its `(`. All kinds of groups are treated alike; a name is only checked
+ * for its syntax. */
 static int open_group(struct parser *parser)
 {
     size_t opening = parser->offset - 1;
     if (base_parser_take(parser, "?=") || base_parser_take(parser, "?!") ||
         base_parser_take(parser, "?<=") || base_parser_take(parser, "?<!"))
         return base_parser_refuse(parser, BL_ENOTSUP, opening,
-                                  "look-ahead and look-behind are not available");
+                                  "look-ahead and look-behind are not supported");
     if (base_parser_take(parser, "?<")) {
         size_t name = parser->offset;
         while (base_parser_peek(parser, 0) >= 0 &&
@@ -143,8 +144,8 @@ static int open_group(struct parser *parser)
     return 0;
 }
 
-/* At `|`: the alternative that ends here gets a SPLIT before it and a JUMP to the group's end after
- * it. The jumps of one group are chained until that end is known. */
+/* Handles `|`: puts a SPLIT before the alternative that ends here, and after it a JUMP to the
+ * group's end. The jumps of one group are chained until that end is known. */
 static int next_alternative(struct parser *parser)
 {
     struct group *group = &parser->groups[parser->depth - 1];
@@ -164,7 +165,7 @@ static int next_alternative(struct parser *parser)
     return 0;
 }
 
-/* The innermost group ends here, and can be repeated. */
+/* Ends the innermost group, which then can be repeated. */
 static void close_group(struct parser *parser)
 {
     struct group *group = &parser->groups[--parser->depth];
@@ -179,8 +180,8 @@ static void close_group(struct parser *parser)
     parser->repeatable = true;
 }
 
-/* Replaces the last atom by `minimum` to `maximum` copies of it. The copies are laid out from where
- * the atom stood, with the atom itself kept behind them meanwhile:
+/* Replaces the last atom by `minimum` to `maximum` copies of it. The copies start where the atom
+ * was; the atom itself is kept behind them meanwhile:
  *     x{2,4}  x x SPLIT x SPLIT x     each SPLIT may leave to the end
  *     x{2,}   x x SPLIT               back to the last x
  *     x*      SPLIT x JUMP            back to the SPLIT */
@@ -235,7 +236,8 @@ static bool pattern_parse_take_count(struct parser *parser, uint32_t *ret_count)
     return parser->offset > start;
 }
 
-/* `{n}`, `{n,}` or `{n,m}`. False, with nothing consumed, when the brace opens none of them. */
+/* Takes `{n}`, `{n,}` or `{n,m}`. Returns false and consumes nothing if the brace opens none of
+ * them. */
 static bool take_braces(struct parser *parser, uint32_t *ret_minimum, uint32_t *ret_maximum)
 {
     size_t start = parser->offset;
@@ -250,7 +252,7 @@ static bool take_braces(struct parser *parser, uint32_t *ret_minimum, uint32_t *
     return false;
 }
 
-/* At a quantifier. 1 when it was one, 0 when it is an ordinary character (a lone brace). */
+/* Parses a quantifier. Returns 1, or 0 if the character is an ordinary one (a lone brace). */
 static int parse_quantifier(struct parser *parser)
 {
     size_t start = parser->offset;
@@ -263,10 +265,10 @@ static int parse_quantifier(struct parser *parser)
         return 0;
     if (!parser->repeatable)
         return base_parser_refuse(parser, BL_EPARSE, start,
-                                  "expected something to repeat before a quantifier");
+                                  "expected an item to repeat before a quantifier");
     if (minimum > maximum)
         return base_parser_refuse(parser, BL_EPARSE, start,
-                                  "expected a smaller number first in {n,m}");
+                                  "expected {n,m} with n not greater than m");
     base_parser_take(parser, "?");
     parser->repeatable = false;
     int result = repeat_atom(parser, minimum, maximum);

@@ -43,8 +43,8 @@ uint64_t bl_random_next(struct bl_random *random)
     return result;
 }
 
-/* The high half of a 64 × 64 bit product; products whose low half lies in the remainder that would
- * favour some results are drawn again. */
+/* Returns the high half of a 64 × 64 bit product. Draws again if the low half is in the remainder
+ * that would make some results more likely. */
 uint64_t bl_random_below(struct bl_random *random, uint64_t limit)
 {
     assert(limit > 0);
@@ -56,7 +56,7 @@ uint64_t bl_random_below(struct bl_random *random, uint64_t limit)
     }
 }
 
-/* Without randomness nothing that guards secrets can be right: the process ends with a message. */
+/* Without randomness no secret is safe, so a failure ends the process with a message. */
 void bl_random_bytes(void *out, size_t size)
 {
     char *next = out;
@@ -65,7 +65,8 @@ void bl_random_bytes(void *out, size_t size)
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0) {
-            dprintf(STDERR_FILENO, "belay: no random bytes from the system: %s\n", strerror(errno));
+            dprintf(STDERR_FILENO, "belay: cannot get random bytes from the system: %s\n",
+                    strerror(errno));
             abort();
         }
         next += count;

@@ -1,14 +1,13 @@
 /* Design notes.
  *
- * A turn of the loop: stops that were asked for are handed down, due timers fire, finished work of
- * threads is delivered, hooks run, then the fibers that are ready; then the system is asked for
- * events, and only if nothing is ready does that sleep. Timers are ours (timer.c) and one timerfd
- * wakes us for the earliest; libuv's own have a resolution of a millisecond and pay for each
- * removal.
+ * A turn of the loop: pending stops are delivered, due timers fire, finished work of threads is
+ * delivered, hooks run, then the ready fibers run. Then the loop polls the system for events, and
+ * sleeps only if nothing is ready. The loop has its own timers (timer.c), and one timerfd wakes it
+ * for the earliest; libuv's timers have a resolution of a millisecond and pay for each removal.
  *
- * Sleeping and waking race with other threads as in any event count: the loop says `polling`, then
- * looks at `pending` once more; the other side pushes, then looks at `polling`. Both are
- * sequentially consistent, so at least one of them sees the other. */
+ * Sleeping and waking race with other threads as in any event count: the loop sets `polling`, then
+ * reads `pending` once more; the other thread pushes, then reads `polling`. Both are sequentially
+ * consistent, so at least one of them sees the other. */
 #include <assert.h>
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -17,8 +16,8 @@
 
 #include "parts.h"
 
-/* Fibers may run so long before timers and the system's events are looked at again; the clock is
- * read once for so many of them. */
+/* The time that fibers may run before the loop checks timers and the system's events again, and the
+ * number of resumed fibers per reading of the clock. */
 #define TURN_NS_MAX      (200 * BL_NS_PER_US)
 #define RESUMES_PER_LOOK 32
 
@@ -33,7 +32,7 @@ static uint64_t virtual_monotonic_ns(void *context)
     return atomic_load_explicit(&loop->virtual_now_ns, memory_order_relaxed);
 }
 
-/* A fixed morning, so that what is printed in a simulation is the same each time. */
+/* Starts at a fixed date, so that the output of a simulation is reproducible. */
 static int64_t virtual_wall_ns(void *context)
 {
     return (int64_t)(1700000000ull * BL_NS_PER_S + virtual_monotonic_ns(context));
@@ -60,12 +59,12 @@ static int fiber_loop_fail(struct bl_error *error, const char *what, int system_
     bl_error_set(error, code, BL_KIND_RUNTIME, "start the loop", what, "%s: %s", what,
                  bl_error_text(code));
     if (code == BL_EMFILE)
-        bl_error_hint(error, "raise the limit of open files (ulimit -n), or close some");
+        bl_error_hint(error, "raise the limit for open files (ulimit -n), or close some");
     return code;
 }
 
-/* What follows opens up to this many descriptors. libuv aborts when it cannot have some of its own,
- * and loses others on the way out, so we look first. */
+/* Checks that descriptors are available. The steps after this open up to as many as `fds` holds;
+ * libuv aborts if it cannot open some of its own, and leaks others when it fails. */
 static int try_descriptors(void)
 {
     int fds[8];
@@ -226,8 +225,8 @@ static void arm_timer(struct bl_loop *loop)
     loop->timer_armed_ns = next_ns;
 }
 
-/* Asks the system for events; sleeps until one comes if `may_sleep` and nothing was asked of us in
- * the meantime. */
+/* Polls the system for events. Sleeps until one arrives if `may_sleep` and no request has arrived
+ * in the meantime. */
 static void poll_events(struct bl_loop *loop, bool may_sleep)
 {
     atomic_store(&loop->polling, true);
@@ -237,7 +236,7 @@ static void poll_events(struct bl_loop *loop, bool may_sleep)
     atomic_store(&loop->polling, false);
 }
 
-/* Nothing can run: time goes on to the next timer. */
+/* Advances virtual time to the next timer when no fiber can run. */
 static void advance_virtual_time(struct bl_loop *loop)
 {
     uint64_t next_ns = timers_next_ns(&loop->timers);
@@ -246,11 +245,11 @@ static void advance_virtual_time(struct bl_loop *loop)
     else if (next_ns != BL_NEVER)
         atomic_store_explicit(&loop->virtual_now_ns, next_ns, memory_order_relaxed);
     else
-        poll_events(loop, true); /* only another thread can help */
+        poll_events(loop, true); /* only another thread can make a fiber ready */
 }
 
-/* Among very many fibers each stack is cold, down to the page tables: the next one's innermost
- * frame is fetched while this one runs. */
+/* With very many fibers each stack is cold, down to the page tables, so the innermost frame of the
+ * next fiber is prefetched while this one runs. */
 static void prefetch_next(struct bl_loop *loop)
 {
     if (!bl_list_empty(&loop->ready))
@@ -304,11 +303,10 @@ static int fiber_loop_call_main(void *argument)
     return call->result;
 }
 
-/* The switch of stacks carries the floating-point status word along, and loading one that differs
- * in a single sticky flag (somebody has divided) costs ten times the rest of it on x86-64: 80 ns
- * instead of
- * 6. So all fibers run with all sticky flags raised, which computing cannot change. Returns the
- * word as it was. */
+/* A switch of stacks saves and loads the floating-point status word. On x86-64, loading a word that
+ * differs in a single sticky flag (after a division, for example) makes a switch take 80 ns instead
+ * of 6. So all fibers run with all sticky flags raised, which computing cannot change. Returns the
+ * previous word. */
 static unsigned raise_sticky_flags(void)
 {
 #if defined(__SSE__)

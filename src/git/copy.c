@@ -1,5 +1,6 @@
-/* Clean copies: repositories of their own whose objects are those of another. Made by hand (a HEAD,
- * a configuration, where the objects are), and filled by one program. */
+/* Clean copies: separate repositories that use the objects of another one. Belay writes their files
+ * (a HEAD, a configuration, the location of the objects), and one program checks out the content.
+ */
 #include "repository.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #define MAKE             "make a clean copy"
-#define PROTECT          "put protected files back"
+#define PROTECT          "restore protected files"
 #define SUBMODULE_DEPTH  8
 #define FOLDER_DEPTH_MAX 64
 #define ROUNDS_MAX       1000
@@ -42,7 +43,7 @@ static void remove_entry(struct removal *removal, int folder, const char *name, 
     if (errno == EACCES && fchmod(folder, 0700) == 0 && unlinkat(folder, name, 0) == 0)
         return;
     if (depth >= FOLDER_DEPTH_MAX) {
-        /* As deep as somebody liked: it goes on from the top. */
+        /* Too deep to recurse: move the folder to the top and continue from there. */
         char up[40];
         snprintf(up, sizeof up, "belay-%llu", (unsigned long long)removal->moved++);
         renameat(folder, name, removal->top, up);
@@ -55,7 +56,7 @@ static void remove_entry(struct removal *removal, int folder, const char *name, 
     unlinkat(folder, name, AT_REMOVEDIR);
 }
 
-/* Closes it. */
+/* Removes the contents of the open `folder`, and closes it. */
 static void remove_inside(struct removal *removal, int folder, int depth)
 {
     DIR *entries = fdopendir(folder);
@@ -107,7 +108,7 @@ void git_copy_remove(struct git_repository *git, const char *path)
     bl_shield_begin(&shield, REMOVE_NS_MAX);
     int code = bl_work_call(&work, &abandoned);
     bl_shield_end(&shield);
-    if (code == BL_ETHREADS) /* better here than not at all */
+    if (code == BL_ETHREADS) /* better on this thread than not at all */
         remove_all(removal);
     if (!abandoned)
         drop_removal(removal);
@@ -115,12 +116,12 @@ void git_copy_remove(struct git_repository *git, const char *path)
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-/* A copy while it is made. Of a submodule: of its repository. */
+/* A copy in progress, of the repository or of a submodule. */
 struct copying {
     struct git_repository *git;
     struct bl_arena *arena;
     const char *source; /* git directory: objects, modules */
-    const char *work;   /* where the user has it checked out */
+    const char *work;   /* the user's checkout */
     const char *path;
     const char *commit;
     const char *folder; /* path/.git */
@@ -135,8 +136,8 @@ static int copy_put_file(struct copying *copying, const char *name, struct bl_te
     return result == 0 ? 0 : bl_git_fail(MAKE, path, -result, copying->error);
 }
 
-/* Where the objects are, and where those of the source are besides: git does not follow every chain
- * of relative paths. */
+/* Writes the locations of the source's objects and of its own alternates: git does not follow every
+ * chain of relative paths. */
 static int put_alternates(struct copying *copying)
 {
     struct bl_arena *arena = copying->arena;
@@ -173,7 +174,7 @@ static int make_repository(struct copying *copying)
     if (code == 0)
         code =
             copy_put_file(copying, "HEAD", bl_text_from(git_text(arena, "%s\n", copying->commit)));
-    /* Where a shallow history ends. */
+    /* The end of a shallow history. */
     struct bl_text shallow = git_file_read(arena, git_text(arena, "%s/shallow", copying->source));
     if (code == 0 && shallow.size > 0)
         code = copy_put_file(copying, "shallow", shallow);
@@ -196,7 +197,7 @@ static int copy_ask(struct copying *copying, const char *const *arguments,
 
 static int git_make_copy(struct copying *copying);
 
-/* Names become paths: none that leads elsewhere. */
+/* True if the name is safe to use as a path: it must not lead elsewhere. */
 static bool is_module_name(struct bl_text name)
 {
     struct bl_text part;
@@ -209,7 +210,7 @@ static bool is_module_name(struct bl_text name)
     return true;
 }
 
-/* The name that .gitmodules has for a path; `settings` are "submodule.NAME.path LF PATH NUL". */
+/* Returns the name for a path in .gitmodules; `settings` are "submodule.NAME.path LF PATH NUL". */
 static struct bl_text module_name(struct bl_text settings, struct bl_text path)
 {
     struct bl_text setting;
@@ -256,15 +257,15 @@ static int fill_module(struct copying *copying, struct bl_text name, const char 
     if (code == 0 || code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
     bl_error_set(copying->error, BL_ENOTSUP, BL_KIND_FEATURE, MAKE, copying->path,
-                 "the submodule '%s' cannot be filled from what is here%s%.200s",
+                 "submodule '%s' cannot be checked out from local data%s%.200s",
                  git_shown(arena, bl_text_from(path)), inner_error.code != 0 ? ": " : "",
                  inner_error.message);
     bl_error_hint(copying->error, "run `git submodule update --init --recursive` in your checkout");
     return BL_ENOTSUP;
 }
 
-/* Entries of the index that are commits. One that .gitmodules does not know is nobody's submodule,
- * and stays an empty folder. */
+/* Fills the index entries that are commits. An entry that is not in .gitmodules is not a submodule,
+ * and remains an empty folder. */
 static int fill_modules(struct copying *copying)
 {
     struct bl_git_answer index, settings;
@@ -320,10 +321,9 @@ int git_copy_make(struct git_repository *git, const char *commit, const char *pa
                               .error = error};
     int code = bl_check();
     if (code == 0 && !git_is_id(git, bl_text_from(commit)))
-        code = bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, MAKE, path,
-                            "it needs the full name of a commit");
+        code = bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, MAKE, path, "not a full commit id");
     if (code == 0 && access(path, F_OK) == 0)
-        code = bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MAKE, path, "it exists already");
+        code = bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MAKE, path, "already exists");
     if (code == 0) {
         int result = bl_folder_make_above(path, 0777);
         code = result == 0 ? git_make_copy(&copying) : bl_git_fail(MAKE, path, -result, error);
@@ -336,8 +336,8 @@ int git_copy_make(struct git_repository *git, const char *commit, const char *pa
 
 /* ---- Protected files ------------------------------------------------------------------------- */
 
-/* One that is not in the base, with the folders that were only there for it: something of the base
- * may want their place. */
+/* Removes a file that is not in the base, and the folders that become empty: a path of the base may
+ * need their place. */
 static int remove_added(struct copying *copying, const char *path)
 {
     char *full = (char *)git_text(copying->arena, "%s/%s", copying->path, path);
@@ -372,7 +372,7 @@ static int restore(struct copying *copying, struct bl_text paths)
     return code;
 }
 
-/* Files that git does not track in the copy, ignored ones too: what was carried in. */
+/* Removes the files that git does not track in the copy, including ignored ones. */
 static int remove_untracked(struct copying *copying, const char *const *patterns)
 {
     struct bl_git_answer answer;
@@ -420,8 +420,8 @@ int git_copy_protect(struct git_repository *git, const char *path, const char *b
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* One byte of a path against a class at `*at`, which is moved behind it. 1: it is one of it; 0: it
- * is not; -1: the class has no end, and its bracket is a plain one. */
+/* Matches a byte of a path against the class at `*at`, and advances `*at` past the class. Returns 1
+ * for a match, 0 for none, and -1 if the class has no end, so that its bracket is literal. */
 static int class_fits(const char **at, char byte)
 {
     const char *next = *at + 1;
@@ -445,7 +445,7 @@ static int class_fits(const char **at, char byte)
     return byte != '/' && fits == wants;
 }
 
-/* Where in a pattern a match may stand: one mark for each byte of it. */
+/* The possible positions of a match in a pattern: one mark per byte. */
 struct marks {
     const char *pattern;
     size_t size;
@@ -453,14 +453,14 @@ struct marks {
     bool *next;
 };
 
-/* Two stars and a slash at the beginning of a part: folders, or none. */
+/* True for two stars and a slash at the beginning of a part: any number of folders. */
 static bool is_folders(const struct marks *marks, size_t at)
 {
     return strncmp(marks->pattern + at, "**/", 3) == 0 &&
            (at == 0 || marks->pattern[at - 1] == '/');
 }
 
-/* A match comes to stand at `at`: and also behind what may stand for nothing. */
+/* Marks the position `at`, and those after wildcards that may match nothing. */
 static void arrive(struct marks *marks, bool *set, size_t at)
 {
     for (;;) {
@@ -479,7 +479,7 @@ static void step(struct marks *marks, size_t at, char byte)
     const char *pattern = marks->pattern + at, *after = pattern;
     int class = *pattern == '[' ? class_fits(&after, byte) : -1;
     if (is_folders(marks, at)) {
-        marks->next[at] = true; /* inside of a folder's name: not yet behind it */
+        marks->next[at] = true; /* still inside a folder's name */
         if (byte == '/')
             arrive(marks, marks->next, at + 3);
     } else if (*pattern == '*') {
@@ -498,7 +498,7 @@ static void step(struct marks *marks, size_t at, char byte)
     }
 }
 
-/* Does the last part name a folder, or a file, without wildcards? Then it stands for all in it. */
+/* True if the last part has no wildcards. It then matches everything in the folder of that name. */
 static bool copy_is_named(const char *pattern)
 {
     const char *slash = strrchr(pattern, '/');

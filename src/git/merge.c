@@ -8,7 +8,7 @@
 
 /* ---- Commits --------------------------------------------------------------------------------- */
 
-/* The tree, then the names of what is in conflict, each ended by NUL. */
+/* Takes the tree, then the names of the conflicting paths, each ended by NUL. */
 static int take_tree(struct git_repository *git, struct bl_arena *arena, struct bl_text output,
                      char ret_tree[GIT_ID_SIZE], const char *const **ret_conflicts)
 {
@@ -48,7 +48,7 @@ static int merge_commits(struct git_write *write, struct bl_arena *arena, const 
         return bl_git_refuse(&call, &answer, error);
     if (take_tree(git, arena, answer.output, tree, &ret_result->conflicts) != 0)
         return bl_error_set(error, BL_EPARSE, BL_KIND_FEATURE, MERGE, git->repository,
-                            "git merge-tree gave no tree");
+                            "git merge-tree returned no tree");
     ret_result->clean = answer.status == 0;
     if (!ret_result->clean)
         return 0;
@@ -95,7 +95,7 @@ static int merge_into(struct git_write *write, struct bl_arena *arena, const cha
                               BL_GIT_ARGUMENTS("merge", "-q", "--no-ff", "--no-commit", "--no-edit",
                                                "--no-stat", "--no-verify", commit),
                               &locks, &answer, error);
-    /* Conflicts are what it is for; one that could not begin has left no sign of itself. */
+    /* Conflicts are expected. A merge that could not begin has left no MERGE_HEAD. */
     if (code == 0 && answer.status != 0 && access(under_way, F_OK) != 0)
         code = bl_git_refuse(&call, &answer, error);
     return code;
@@ -110,7 +110,7 @@ int git_merge_into(struct git_repository *git, const char *worktree, const char 
     int code = git_folder_find(git, &arena, worktree, &folder);
     if (code != 0)
         bl_error_set(error, code, BL_KIND_FEATURE, INTO, worktree,
-                     "it is not a worktree of this repository");
+                     "not a worktree of this repository");
     else
         code = git_write_begin(&write, git, INTO, error);
     if (code == 0) {
@@ -123,7 +123,7 @@ int git_merge_into(struct git_repository *git, const char *worktree, const char 
 
 /* ---- Refs ------------------------------------------------------------------------------------ */
 
-/* A branch goes only where another ref keeps its commits, and nobody has it checked out. */
+/* A branch may be deleted only if another ref keeps its commits and it is not checked out. */
 static int check_deletion(struct git_repository *git, struct bl_arena *arena, const char *ref,
                           const char *old, struct bl_error *error)
 {
@@ -136,8 +136,8 @@ static int check_deletion(struct git_repository *git, struct bl_arena *arena, co
     BL_LIST_EACH (link, &worktrees) {
         struct git_worktree *worktree = BL_CONTAINER(link, struct git_worktree, link);
         if (worktree->branch != NULL && strcmp(worktree->branch, ref) == 0)
-            return bl_error_set(error, BL_EREFUSED, BL_KIND_FEATURE, SWAP, ref,
-                                "it is checked out in %s", worktree->path);
+            return bl_error_set(error, BL_EREFUSED, BL_KIND_FEATURE, SWAP, ref, "checked out in %s",
+                                worktree->path);
     }
     int code = bl_git_run(
         &git->runner, arena, &call,
@@ -151,18 +151,18 @@ static int check_deletion(struct git_repository *git, struct bl_arena *arena, co
         if (!bl_text_equal(line, bl_text_from(ref)))
             return 0;
     return bl_error_set(error, BL_EREFUSED, BL_KIND_FEATURE, SWAP, ref,
-                        "nothing else has its commits: it is not deleted");
+                        "not deleted: no other ref has its commits");
 }
 
-/* To delete a ref git locks the packed ones, and writes them anew where it is among them; to move
- * one that is checked out it locks HEAD. */
+/* Adds the shared locks of a ref update. To delete a ref, git locks the packed refs, and rewrites
+ * them if the ref is among them; to move a ref that is checked out, it locks HEAD. */
 static void add_shared(struct git_locks *locks, struct bl_arena *arena, struct git_repository *git,
                        const char *ref, bool goes)
 {
     const char *head = git_text(arena, "%s/HEAD", git->own_folder);
     struct bl_text there = bl_text_trim(git_file_read(arena, head));
     if (goes) {
-        /* In this order they are removed: nobody makes the second while the first is there. */
+        /* They are removed in this order: git does not make the second while the first exists. */
         locks->shared[0] = git_text(arena, "%s/packed-refs.new", git->folder);
         locks->shared[1] = git_text(arena, "%s/packed-refs.lock", git->folder);
     } else if (bl_text_equal(there, bl_text_from(git_text(arena, "ref: %s", ref)))) {
@@ -190,7 +190,7 @@ static int git_merge_swap(struct git_write *write, struct bl_arena *arena, const
                               &answer, error);
     if (code != 0 || answer.status == 0)
         return code;
-    /* Not where it was thought to be, or something else? */
+    /* Checks whether the ref is at another commit, or something else failed. */
     code = git_ref_find(git, ref, now, error);
     if (code != 0 && code != BL_ENOENT)
         return code;
@@ -208,8 +208,8 @@ int git_ref_swap(struct git_repository *git, const char *ref, const char *old, c
     struct bl_arena arena = {0};
     int code = 0;
     if (old == NULL && new_id == NULL)
-        code =
-            bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, SWAP, ref, "from nothing to nothing");
+        code = bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, SWAP, ref,
+                            "no old and no new commit given");
     if (code == 0)
         code = git_write_begin(&write, git, SWAP, error);
     if (code == 0) {

@@ -12,7 +12,7 @@
 
 /* ---- Refs ------------------------------------------------------------------------------------ */
 
-/* Names that may stand in a path: no way out of the git directory. */
+/* True if the name is safe to use as a path: it must stay in the git directory. */
 static bool is_ref_name(const char *ref)
 {
     struct bl_text name = bl_text_from(ref);
@@ -21,7 +21,7 @@ static bool is_ref_name(const char *ref)
            !bl_text_ends_with(name, BL_TEXT("/"));
 }
 
-/* Lines of "ID REF"; what begins with '#' or '^' is about something else. */
+/* Searches the lines "ID REF"; those that begin with '#' or '^' are not refs. */
 static bool find_packed(struct git_repository *git, const char *ref, char ret_id[GIT_ID_SIZE])
 {
     struct bl_arena arena = {0};
@@ -44,7 +44,7 @@ static bool find_packed(struct git_repository *git, const char *ref, char ret_id
     return found;
 }
 
-/* A ref as a file: 0, BL_ENOENT, or BL_ENOTSUP: git has to be asked. */
+/* Finds a ref that is a file. Returns 0, BL_ENOENT, or BL_ENOTSUP if git must be run to find it. */
 static int find_in_files(struct git_repository *git, struct bl_arena *arena, const char *ref,
                          char ret_id[GIT_ID_SIZE])
 {
@@ -76,7 +76,7 @@ static int ask_for_commit(struct git_repository *git, struct bl_arena *arena, co
         return code;
     if (answer.status == 0 && git_id_take(git, bl_text_trim(answer.output), ret_id))
         return 0;
-    /* Quiet about what it does not know; anything else it complains of. */
+    /* Git is silent about an unknown revision and reports any other failure. */
     if (answer.status == 1 || bl_text_trim(answer.words).size == 0)
         return BL_ENOENT;
     return bl_git_refuse(&call, &answer, error);
@@ -97,14 +97,14 @@ int git_commit_find(struct git_repository *git, const char *revision, char ret_i
                     struct bl_error *error)
 {
     struct bl_arena arena = {0};
-    /* One that begins like an option is no revision: git allows no ref of such a name. */
+    /* A name that begins like an option is not a revision: git allows no such ref. */
     int code = BL_ENOENT;
     if (revision[0] != '-' && revision[0] != '\0')
         code =
             ask_for_commit(git, &arena, git_text(&arena, "%s^{commit}", revision), ret_id, error);
     if (code == BL_ENOENT) {
         bl_error_set(error, code, BL_KIND_FEATURE, "look up a commit", git->repository,
-                     "there is no commit '%s'", git_shown(&arena, bl_text_from(revision)));
+                     "no commit '%s'", git_shown(&arena, bl_text_from(revision)));
         bl_error_hint(error, "name a branch, a tag or a commit of this repository");
     }
     bl_arena_done(&arena);
@@ -157,7 +157,7 @@ bool git_is_ancestor(struct git_repository *git, const char *ancestor, const cha
 
 /* ---- Work trees ------------------------------------------------------------------------------ */
 
-/* The rest of a record after that many fields: the path. */
+/* Returns the rest of a record after `fields` fields: the path. */
 static struct bl_text after_fields(struct bl_text record, int fields)
 {
     struct bl_text field;
@@ -198,13 +198,13 @@ static bool take_entry(struct bl_text record, struct git_entry *entry)
     return false;
 }
 
-/* Paths end in the NUL that ends their record: they stay where they are. */
+/* Takes the records of the output. Paths are not copied: they end in the NUL of their record. */
 static void take_records(struct git_repository *git, struct bl_arena *arena, struct bl_text output,
                          struct git_status *status)
 {
     struct bl_text rest = output, record;
     size_t records = 0;
-    if (status->cut) /* the last one is not whole */
+    if (status->cut) /* the last record is incomplete */
         while (rest.size > 0 && rest.data[rest.size - 1] != '\0')
             rest.size--;
     for (size_t i = 0; i < rest.size; i++)
@@ -217,7 +217,7 @@ static void take_records(struct git_repository *git, struct bl_arena *arena, str
             git_read_take_header(git, arena, record, status);
         } else if (take_entry(record, &status->entries[status->count])) {
             status->count++;
-            if (record.data[0] == '2') /* where it was renamed from */
+            if (record.data[0] == '2') /* skip the original path of a rename */
                 git_part_next(&rest, &record);
         }
     }
@@ -226,12 +226,12 @@ static void take_records(struct git_repository *git, struct bl_arena *arena, str
 int git_status_read(struct git_repository *git, struct bl_arena *arena, const char *worktree,
                     struct git_status *ret_status, struct bl_error *error)
 {
-    struct bl_git_call call = {.operation = "look at a work tree", .directory = worktree};
+    struct bl_git_call call = {.operation = "read the state of a work tree", .directory = worktree};
     struct bl_git_answer answer;
     *ret_status = (struct git_status){0};
     if (git_folder_find(git, arena, worktree, &call.folder) != 0)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, call.operation, worktree,
-                            "it is not a work tree of this repository");
+                            "not a work tree of this repository");
     ret_status->folder = call.folder;
     if (git_sight_holds(git, worktree, call.folder, &ret_status->branch, ret_status->head))
         return 0;
@@ -313,8 +313,8 @@ int git_changed_paths(struct git_repository *git, struct bl_arena *arena, const 
     return 0;
 }
 
-/* What is no UTF-8 becomes U+FFFD; at most `size_max` bytes. `*ret_used`: how many of the input it
- * stands for. */
+/* Appends at most `size_max` bytes; invalid UTF-8 becomes U+FFFD. `*ret_used` is the number of
+ * input bytes that were used. */
 static void put_valid(struct bl_text text, size_t size_max, struct bl_buffer *out, size_t *ret_used)
 {
     size_t used = 0;
@@ -371,7 +371,7 @@ int git_diff_text(struct git_repository *git, struct bl_arena *arena, const char
 int git_keeper_find(struct git_repository *git, struct bl_arena *arena, const char *commit,
                     const char *except, char ret_id[GIT_ID_SIZE], struct bl_error *error)
 {
-    struct bl_git_call call = {.operation = "look for branches that have a commit",
+    struct bl_git_call call = {.operation = "find branches that contain a commit",
                                .directory = git->repository,
                                .folder = git->own_folder};
     struct bl_git_answer answer;

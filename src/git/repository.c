@@ -102,15 +102,15 @@ int git_file_write(const char *path, struct bl_text text)
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 
-/* What is looked for in it. */
+/* The settings found in the configuration. */
 struct configured {
     bool user_name, user_email;
-    bool name[2], email[2]; /* of author and committer alone */
+    bool name[2], email[2]; /* only for author and committer */
 };
 
 static const char *const roles[2] = {"AUTHOR", "COMMITTER"};
 
-/* A user without an identity commits as belay. */
+/* Sets belay as author and committer if the user has no identity. */
 static void set_identity(struct git_repository *git, const struct configured *found)
 {
     struct bl_git *runner = &git->runner;
@@ -143,8 +143,8 @@ static void repository_put_value(struct bl_buffer *out, struct bl_text name, str
     bl_buffer_append(out, BL_TEXT("\"\n"));
 }
 
-/* Settings that decide which bytes a checkout writes: a clean copy has them as well. Filters are
- * the user's own, and reach it without that. */
+/* Copies settings that affect the bytes of a checkout, so that a clean copy has them too. Filters
+ * are in the user's configuration, which a copy uses anyway. */
 static void copy_setting(struct bl_buffer *out, struct bl_text key, struct bl_text value)
 {
     static const char *const kept[] = {"core.filemode",        "core.symlinks", "core.ignorecase",
@@ -253,12 +253,12 @@ static int no_repository(struct git_repository *git, const struct bl_git_call *c
     if (bl_text_find(answer->words, BL_TEXT("not a git repository")) < 0)
         return bl_git_refuse(call, answer, error);
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
-                 "there is no git repository");
-    bl_error_hint(error, "a feature is built on branches: `git init`, commit, then run it again");
+                 "not a git repository");
+    bl_error_hint(error, "features need a git repository: run `git init`, commit, and try again");
     return BL_ENOENT;
 }
 
-/* Bare or not, format, and where its folders are, by one program. */
+/* Runs one program to find whether the repository is bare, its object format and its folders. */
 static int repository_find_folders(struct git_repository *git, struct bl_arena *arena,
                                    struct bl_error *error)
 {
@@ -279,20 +279,20 @@ static int repository_find_folders(struct git_repository *git, struct bl_arena *
         bl_text_split(&answer.output, '\n', &lines[i]);
     if (bl_text_equal(lines[0], BL_TEXT("true")) || !bl_text_equal(lines[1], BL_TEXT("true"))) {
         bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, git->repository,
-                     "the repository is bare: it has no files to work on");
+                     "the repository is bare: it has no work tree");
         bl_error_hint(error, "run it in a checkout: `git clone` or `git worktree add`");
         return BL_EINVAL;
     }
     if (lines[5].size > 0)
         return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, git->repository,
-                            "it is not the top of its work tree");
+                            "not the top of its work tree");
     git->id_size = bl_text_equal(lines[2], BL_TEXT("sha256")) ? 64 : 40;
     git->own_folder = bl_arena_text(&git->arena, lines[3]).data;
     git->folder = bl_arena_text(&git->arena, lines[4]).data;
     return 0;
 }
 
-/* Said at once, and not at the first commit. */
+/* Reports foreign programs when the repository is opened, not at the first commit. */
 static int check_programs(struct git_repository *git, struct bl_arena *arena,
                           struct bl_error *error)
 {
@@ -311,7 +311,7 @@ static int check_commit(struct git_repository *git, struct bl_error *error)
         return bl_error_set(error, code, BL_KIND_FEATURE, OPERATION, git->repository,
                             "git cannot read its HEAD");
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
-                 "the repository has no commit yet");
+                 "the repository has no commits yet");
     bl_error_hint(error, "make a first commit: branches of tasks start from one");
     return BL_ENOENT;
 }
@@ -321,7 +321,7 @@ static int open_all(struct git_repository *git, struct bl_error *error)
     struct bl_arena arena = {0};
     if (strpbrk(git->repository, "\r\n") != NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, "repository",
-                            "its path has a line break, which git's own files cannot hold");
+                            "its path contains a line break, which git's own files do not support");
     int code = check_version(git, &arena, error);
     if (code == 0)
         code = repository_find_folders(git, &arena, error);

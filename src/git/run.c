@@ -1,11 +1,11 @@
-/* One program of git.
+/* Runs one git program.
  *
  * Design notes.
  *
- * A program writes into files in memory that cannot grow beyond their limit, so nobody has to read
- * while it runs, and it can fill no memory. Its git directory and work tree are told by the
- * environment: what stands in a worktree of ours (a `.git` that a Player removed or made) never
- * sends git to the user's checkout, which lies around it. */
+ * A program writes into files in memory that cannot grow beyond their limit. So belay does not have
+ * to read while it runs, and the program cannot exhaust memory. The environment names the git
+ * directory and the work tree: a `.git` that a Player removed or made in a worktree never makes git
+ * use the user's checkout, which contains the worktree. */
 #include "parts.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@
 
 /* ---- Environment ----------------------------------------------------------------------------- */
 
-/* What is the user's own choice of identity and configuration. All other variables of git speak of
- * some repository, or change what it prints. */
+/* True for variables with which the user chooses identity and configuration. All other variables of
+ * git name a repository or change its output. */
 static bool run_keeps_variable(struct bl_text entry)
 {
     static const char *const kept[] = {
@@ -54,7 +54,7 @@ static bool run_keeps_variable(struct bl_text entry)
     return true;
 }
 
-/* The entry of a variable, or behind the last one. */
+/* Returns the index of a variable's entry, or the number of entries. */
 static size_t run_variable_find(const struct bl_git *git, const char *name)
 {
     size_t size = strlen(name), at = 0;
@@ -123,8 +123,8 @@ void bl_git_done(struct bl_git *git)
 
 /* ---- One program ----------------------------------------------------------------------------- */
 
-/* Whatever a configuration says: every key of a fixed name that runs a program, and what would ask,
- * sign or tidy up. */
+/* Settings that override any configuration: every key with a fixed name that runs a program, and
+ * keys that make git prompt, sign or clean up. */
 static const char *const run_settings[] = {
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -158,7 +158,7 @@ static const char *const run_settings[] = {
     "advice.addIgnoredFile=false",
 };
 
-/* Commands that would run the drivers of `diff.NAME.command` and `diff.NAME.textconv`. */
+/* True for commands that would run the drivers of `diff.NAME.command` and `diff.NAME.textconv`. */
 static bool run_shows_diff(const char *command)
 {
     return strncmp(command, "diff", 4) == 0 || strcmp(command, "log") == 0 ||
@@ -205,7 +205,7 @@ static const char *const *run_environment(struct bl_git *git, struct bl_arena *a
     return all;
 }
 
-/* A file in memory that takes that much, and no more. */
+/* Opens a file in memory that cannot grow beyond `size` bytes. */
 static int run_open_sink(size_t size)
 {
     int fd = memfd_create("git", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -232,10 +232,10 @@ static int run_dup(int fd)
     return fd > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
 }
 
-/* What was written is what its offset, which we share, has passed. */
+/* Returns the output: the bytes before the file offset, which belay and the program share. */
 static struct bl_text run_read_sink(struct bl_arena *arena, int fd)
 {
-    /* The offset is the program's as well: it can be anywhere. */
+    /* The program can set the offset to any value. */
     off_t end = lseek(fd, 0, SEEK_CUR), room = lseek(fd, 0, SEEK_END);
     end = end < room ? end : room;
     char *data = bl_arena_alloc(arena, (size_t)end + 1);
@@ -278,8 +278,8 @@ static int run_explain(const struct bl_git_call *call, int code, struct bl_error
     if (error != NULL && (code == BL_ENOENT || code == BL_EACCES)) {
         *error = (struct bl_error){0};
         bl_error_set(error, code, BL_KIND_FEATURE, call->operation, "git",
-                     code == BL_ENOENT ? "git was not found" : "git cannot be executed");
-        bl_error_hint(error, "install git 2.38 or later, and see that it is in PATH");
+                     code == BL_ENOENT ? "git not found" : "git cannot be executed");
+        bl_error_hint(error, "install git 2.38 or later, and make sure that it is in PATH");
     }
     return code;
 }
@@ -296,7 +296,7 @@ int git_program_run(struct bl_git *git, struct bl_arena *arena, const struct bl_
     int code = 0;
     if (files[1] < 0 || files[2] < 0 || (files[0] < 0 && (call->input.size > 0 || call->lock > 0)))
         code = bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, call->operation, "git",
-                            "no files for its input and output");
+                            "cannot create files for its input and output");
     if (code == 0)
         code = run_explain(
             call, run_program(git, arena, call, overrides, arguments, files, &end, error), error);
@@ -360,14 +360,14 @@ int bl_git_refuse(const struct bl_git_call *call, const struct bl_git_answer *an
             shown.data[i] = ' ';
     if (shown.size == 0)
         bl_error_set(error, code, BL_KIND_FEATURE, call->operation, call->directory,
-                     "git ended with exit code %d", answer->status);
+                     "git exited with code %d", answer->status);
     else
         bl_error_set(error, code, full ? BL_KIND_FILESYSTEM : BL_KIND_FEATURE, call->operation,
                      call->directory, BL_TEXT_FORMAT, BL_TEXT_ARG(shown));
     if (full)
-        bl_error_hint(error, "make room on that disk, then resume");
+        bl_error_hint(error, "free some space on that disk, then resume");
     if (bl_git_is_busy(answer))
-        bl_error_hint(error, "some other git holds that lock; if none runs, remove the file");
+        bl_error_hint(error, "another git holds this lock; if none is running, remove the file");
     return code;
 }
 

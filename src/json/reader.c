@@ -1,13 +1,12 @@
 /* Design notes.
  *
- * The input is copied into the arena once, with NULs after it, and strings are decoded where they
- * stand in the copy. The nodes grow behind it, in the newest allocation of the arena, which may
- * move while it grows; so nothing points to a node: a container's span is relative, and an open
- * container keeps the index of the one around it in the place of its span. That chain is the only
- * stack.
+ * The input is copied into the arena once, with NULs after it, and strings are decoded in place in
+ * the copy. The nodes grow behind it, in the newest allocation of the arena, which may move while
+ * it grows. So nothing points to a node: a container's span is relative, and an open container
+ * stores the index of its parent in place of its span. That chain is the only stack.
  *
- * The NULs after the copy end every scan, so that the hot loops compare no pointers: a NUL fits
- * nowhere, and only a fault asks whether it stood at the end. */
+ * The NULs after the copy end every scan, so that the hot loops compare no pointers: a NUL is valid
+ * nowhere, and only the code for faults checks whether it is at the end. */
 #include "parts.h"
 #include "scan.h"
 
@@ -17,7 +16,7 @@
 #define STRING_MAX_DEFAULT (16u << 20)
 #define DEPTH_MAX_DEFAULT  128u
 #define DEPTH_MAX_LARGEST  1024u
-/* Objects with no more members are checked for duplicates pair by pair. */
+/* Objects with up to this many members are checked for duplicates pair by pair. */
 #define PAIRWISE_MAX 16u
 #define NO_PARENT    UINT64_MAX
 
@@ -55,7 +54,7 @@ static __attribute__((noinline)) void reader_grow(struct reader *reader)
     reader->capacity = capacity;
 }
 
-/* A new node, not yet set. Nodes may move: earlier pointers to them are void. */
+/* Adds a node, not yet set. Nodes may move, which invalidates earlier pointers to them. */
 static inline struct bl_json *reader_push(struct reader *reader)
 {
     if (__builtin_expect(reader->count == reader->capacity, 0))
@@ -70,7 +69,7 @@ static inline char *reader_skip_space(char *at)
     return at;
 }
 
-/* Four hexadecimal digits at `at`, or -1 with the fault set. */
+/* Reads four hexadecimal digits at `at`. Returns -1 with the fault set if they are not there. */
 static int32_t read_hex(struct reader *reader, const char *at)
 {
     int32_t value = 0;
@@ -89,8 +88,8 @@ static int32_t read_hex(struct reader *reader, const char *at)
     return value;
 }
 
-/* Decodes the \u escape at `at` (its backslash), of one or two parts, to `*out`. Returns just
- * after. */
+/* Decodes the \u escape at `at` (its backslash), of one or two parts, to `*out`. Returns the
+ * position after it. */
 static char *read_unicode(struct reader *reader, char *at, char **out)
 {
     char *backslash = at;
@@ -111,15 +110,15 @@ static char *read_unicode(struct reader *reader, char *at, char **out)
         } else if (reader->limits.replace_surrogates) {
             code_point = BL_UTF8_REPLACEMENT;
         } else {
-            return reader_fail(reader, BL_EPARSE, backslash, "a pair of surrogates");
+            return reader_fail(reader, BL_EPARSE, backslash, "a surrogate pair");
         }
     }
     *out += bl_utf8_encode(code_point, *out);
     return at;
 }
 
-/* Decodes the escape at `at` (its backslash) to `*out`, which it moves on. Returns just after it.
- */
+/* Decodes the escape at `at` (its backslash) to `*out`, which it advances. Returns the position
+ * after the escape. */
 static char *read_escape(struct reader *reader, char *at, char **out)
 {
     static const char plain[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
@@ -141,7 +140,7 @@ static char *fail_in_string(struct reader *reader, char *at)
         return reader_fail(reader, BL_EPARSE, at, "'\"'");
     if ((unsigned char)*at >= 0x80)
         return reader_fail(reader, BL_EPARSE, at, "valid UTF-8");
-    return reader_fail(reader, BL_EPARSE, at, "a character of a string (controls are escaped)");
+    return reader_fail(reader, BL_EPARSE, at, "a string character (escape control characters)");
 }
 
 /* Ends the string that was decoded to [start, out); `at` is its closing quote. */
@@ -150,15 +149,15 @@ static inline char *finish_string(struct reader *reader, struct bl_json *node, u
 {
     size_t size = (size_t)(out - start);
     if (size > reader->limits.string_max)
-        return reader_fail(reader, BL_ELIMIT, start - 1, "a string within its limit");
+        return reader_fail(reader, BL_ELIMIT, start - 1, "a string within the size limit");
     *out = '\0';
     *node = (struct bl_json){
         .type = BL_JSON_STRING, .flags = flags, .size = (uint32_t)size, .string = start};
     return at + 1;
 }
 
-/* Goes on with a string that began at `start` from its first backslash, at `at`. What is decoded is
- * never longer than what was read, so it moves down in place. */
+/* Continues a string that began at `start` from its first backslash, at `at`. The decoded text is
+ * never longer than the source, so it is written in place. */
 static char *read_escaped_string(struct reader *reader, struct bl_json *node, uint8_t flags,
                                  char *start, char *at)
 {
@@ -173,7 +172,7 @@ static char *read_escaped_string(struct reader *reader, struct bl_json *node, ui
             out += 8;
             continue;
         }
-        /* Byte by byte: a whole word would overwrite what is still to be read. */
+        /* Byte by byte: a whole word would overwrite unread input. */
         for (unsigned i = scan_first(marks); i > 0; i--)
             *out++ = *at++;
         if (*at == '"')
@@ -193,7 +192,7 @@ static char *read_escaped_string(struct reader *reader, struct bl_json *node, ui
     }
 }
 
-/* Reads a string from its opening quote, at `at`. Returns just after it. */
+/* Reads a string from its opening quote, at `at`. Returns the position after it. */
 static inline char *reader_read_string(struct reader *reader, char *at, struct bl_json *node,
                                        uint8_t flags)
 {
@@ -242,7 +241,7 @@ static char *fail_in_word(struct reader *reader, char *at, const char *word, con
     return reader_fail(reader, BL_EPARSE, at, expected);
 }
 
-/* Reads what is no container. */
+/* Reads a value other than a container. */
 static inline char *read_scalar(struct reader *reader, char *at, struct bl_json *node)
 {
     if (*at == '"')
@@ -288,7 +287,7 @@ static const struct bl_json *find_duplicate_pairwise(const struct bl_json *objec
     return NULL;
 }
 
-/* By a hash with a key of its own, so that no input can be made of collisions. */
+/* Finds a duplicate with a keyed hash, so that input cannot be made to collide. */
 static const struct bl_json *find_duplicate_hashed(const struct bl_json *object)
 {
     const struct bl_json *duplicate = NULL;
@@ -319,7 +318,7 @@ const struct bl_json *json_duplicate_find(const struct bl_json *object)
                                         : find_duplicate_hashed(object);
 }
 
-/* Closes the innermost container, whose bracket is at `at`. Returns just after it. */
+/* Closes the innermost container, whose bracket is at `at`. Returns the position after it. */
 static inline char *close_container(struct reader *reader, char *at)
 {
     uint64_t index = reader->open;
@@ -335,13 +334,13 @@ static inline char *close_container(struct reader *reader, char *at)
         const struct bl_json *duplicate = json_duplicate_find(container);
         if (duplicate != NULL)
             return reader_fail(reader, BL_EPARSE, duplicate->string - 1,
-                               "a key that the object does not have yet");
+                               "a key that is not a duplicate");
     }
     return at + 1;
 }
 
-/* Opens the container whose bracket is at `at`, and closes it when it is empty. Returns where its
- * first value is due, or just after it when it was empty: reader->open tells. */
+/* Opens the container whose bracket is at `at`, and closes it if it is empty. Returns the position
+ * of its first value, or the position after it if it was empty: reader->open tells which. */
 static inline char *open_container(struct reader *reader, char *at, struct bl_json *node)
 {
     bool object = *at == '{';
@@ -357,7 +356,7 @@ static inline char *open_container(struct reader *reader, char *at, struct bl_js
     return object ? read_key(reader, at, "a key or '}'") : at;
 }
 
-/* After a value: closes what ends here, up to where the next value is due or nothing is open. */
+/* Closes the containers that end after a value, until the next value is due or none is open. */
 static inline char *finish_value(struct reader *reader, char *at)
 {
     while (reader->open != NO_PARENT) {
@@ -404,8 +403,8 @@ static int read_document(struct reader *reader)
     return reader->error;
 }
 
-/* One unit of an excerpt: a character as it is, or a byte made visible. Sets how much of the input
- * it stands for; returns how many bytes it is. */
+/* Writes one unit of an excerpt: a character unchanged, or a byte in visible form. `*ret_taken` is
+ * the size of the input that it stands for. Returns the size of the unit. */
 static size_t show_unit(struct bl_text input, size_t offset, char out[8], size_t *ret_taken)
 {
     const char *at = input.data + offset;
@@ -415,7 +414,7 @@ static size_t show_unit(struct bl_text input, size_t offset, char out[8], size_t
 
     if (byte >= 0x80)
         length = scan_sequence(at, input.size - offset, &broken);
-    /* C1 controls, which terminals obey, are C2 80..9F. */
+    /* C1 controls, which can control a terminal, are C2 80..9F. */
     bool control =
         byte < 0x20 || byte == 0x7f || (length == 2 && byte == 0xc2 && (unsigned char)at[1] < 0xa0);
     *ret_taken = 1;
@@ -432,7 +431,7 @@ static size_t show_unit(struct bl_text input, size_t offset, char out[8], size_t
     return length;
 }
 
-/* Bytes that [from, to) takes in an excerpt. */
+/* The size of [from, to) in an excerpt. */
 static size_t shown_size(struct bl_text input, size_t from, size_t to)
 {
     char unit[8];
@@ -448,7 +447,7 @@ static bool is_continuation(char byte)
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-/* What stands around `offset`, with … where it was cut. */
+/* Writes the text around `offset`, with … where it is truncated. */
 static void fill_excerpt(struct bl_text input, size_t offset, char out[64])
 {
     static const char cut[] = "\u2026";
@@ -531,7 +530,7 @@ struct bl_json_limits json_limits_complete(const struct bl_json_limits *limits)
         result.string_max = STRING_MAX_DEFAULT;
     if (result.depth_max == 0)
         result.depth_max = DEPTH_MAX_DEFAULT;
-    /* Sizes of strings and containers are of 32 bits. */
+    /* Sizes of strings and containers have 32 bits. */
     if (result.size_max > UINT32_MAX)
         result.size_max = UINT32_MAX;
     if (result.depth_max > DEPTH_MAX_LARGEST)
@@ -539,8 +538,8 @@ struct bl_json_limits json_limits_complete(const struct bl_json_limits *limits)
     return result;
 }
 
-/* Makes the copy and the first nodes. Both come from one allocation, split: else an arena that is
- * reset and used again for documents of the same size would keep only one of two large chunks. */
+/* Makes the copy and the first nodes from one allocation. With two, an arena that is reset and used
+ * again for documents of the same size would keep only one of two large chunks. */
 static void reader_init(struct reader *reader, struct bl_arena *arena, struct bl_text input)
 {
     size_t copy_size = (input.size + JSON_PADDING + 15) & ~(size_t)15;
@@ -565,7 +564,7 @@ int bl_json_read(struct bl_arena *arena, struct bl_text input, const struct bl_j
     if (input.size > reader.limits.size_max) {
         if (fault != NULL)
             json_fault_fill(fault, input, reader.limits.size_max,
-                            "the end: more is over the limit");
+                            "the end: the input exceeds the size limit");
         return BL_ELIMIT;
     }
     struct bl_arena_mark mark = bl_arena_mark(arena);

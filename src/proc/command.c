@@ -6,24 +6,24 @@
 
 #define READ_SIZE    16384
 #define START_NS_MAX (10 * BL_NS_PER_S)
-/* Longer than any command: ten years. */
+/* Longer than any command runs: ten years. */
 #define READER_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
 
 struct run;
 
-/* One of its outputs, and the reader of that. */
+/* One of the command's outputs, with its reader. */
 struct stream {
     struct run *run;
     struct bl_capture *capture;   /* NULL: not captured */
-    struct bl_descriptor *output; /* our end of its pipe */
+    struct bl_descriptor *output; /* read end of its pipe */
     int ends[2];
     char *buffer;
 };
 
-/* One command under way. */
+/* A command that is being run. */
 struct run {
     const struct bl_command *command;
-    struct stream streams[2]; /* output, or both; error, where that is captured by itself */
+    struct stream streams[2]; /* output (or both); error, if it is captured separately */
 };
 
 static void proc_command_take_output(struct stream *stream, struct bl_text bytes)
@@ -34,7 +34,7 @@ static void proc_command_take_output(struct stream *stream, struct bl_text bytes
         command->on_output(command->context, bytes);
 }
 
-/* Reads to the end of file, or until its scope is stopped. */
+/* Reads until end of file, or until its scope is stopped. */
 static int read_output(void *argument)
 {
     struct stream *stream = argument;
@@ -46,8 +46,8 @@ static int read_output(void *argument)
     return code;
 }
 
-/* What was written before the tree had ended is in the pipe, and nobody can add to it but one who
- * was kept: so this does not wait. */
+/* Reads what the tree has written before it ended. It does not wait, and it is bounded, because a
+ * process that was kept can still write to the pipe. */
 static void drain_output(struct stream *stream)
 {
     ssize_t size;
@@ -63,7 +63,7 @@ static int proc_command_open_stream(struct stream *stream, const struct bl_warde
 {
     if (pipe2(stream->ends, O_CLOEXEC) < 0)
         return bl_error_set(error, BL_EMFILE, BL_KIND_RUNTIME, "start a command",
-                            options->arguments[0], "no descriptors for its output");
+                            options->arguments[0], "no file descriptors left for its output");
     stream->buffer = bl_alloc(READ_SIZE);
     return bl_descriptor_new(stream->ends[0], &stream->output);
 }
@@ -99,7 +99,7 @@ static void close_output(struct run *run)
     }
 }
 
-/* Our copies of its ends go, so that theirs are the last. */
+/* Closes our copies of the write ends, so that the pipes end with the command's copies. */
 static int start_readers(struct run *run, struct bl_nursery *nursery)
 {
     int code = 0;
@@ -158,7 +158,7 @@ static void stop_warden(const struct bl_command *command, struct bl_warden *ward
     control->stopping = NULL;
 }
 
-/* Waits for the command and, where somebody wants to have it kept, for what it leaves behind. */
+/* Waits for the command and, if the caller keeps processes left behind, for these too. */
 static int wait_for_end(const struct bl_command *command, struct bl_warden *warden,
                         struct bl_warden_end *ret_end)
 {
@@ -170,8 +170,8 @@ static int wait_for_end(const struct bl_command *command, struct bl_warden *ward
     return proc_warden_wait_tree(warden, ret_end);
 }
 
-/* With the warden started: waits, or stops it. Its output is read on during the grace, so the
- * reader runs in a shield; what ends it is the end of the tree. */
+/* Waits for a started warden, or stops it. Output is still read during the grace period, so the
+ * reader runs in a shield; the end of the tree ends it. */
 static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_warden_end *ret_end)
 {
     struct bl_scope shield, *outer = bl_scope_current();
@@ -184,7 +184,7 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
         code = wait_for_end(run->command, warden, ret_end);
     if (code != 0)
         stop_warden(run->command, warden, ret_end);
-    /* The command had ended before; what was kept of it has not. */
+    /* The command had exited before the stop; processes left behind had not. */
     if (code != 0 && run->command->on_left != NULL && ret_end->processes > 0 &&
         (ret_end->how == BL_END_EXITED || ret_end->how == BL_END_SIGNALED))
         ret_end->how = BL_END_STOPPED;
@@ -197,8 +197,8 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     return code;
 }
 
-/* A stop that comes while it starts finds it started: it then ends by the ladder, and its fate is
- * true. */
+/* A stop during the start takes effect after the start, so that the command ends like any other and
+ * its fate is known. */
 static int start_shielded(const struct bl_warden_options *options, struct bl_warden **ret_warden,
                           struct bl_error *error)
 {

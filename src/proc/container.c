@@ -6,8 +6,8 @@
 #include "parts.h"
 #include "probe.h"
 
-/* What the probes have said: facts about the machine, so one memory for the process. A probe that
- * could not be made is not remembered. */
+/* Results of the probes. They describe the machine, so the process has one store for them. The
+ * result of a probe that could not run is not stored. */
 static struct {
     pthread_mutex_t guard;
     bool known[BL_MECHANISM_PIDNS + 1];
@@ -49,14 +49,15 @@ void proc_subreaper_probe(struct bl_container_check *check)
     int is_subreaper = 0;
 
     if (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0) {
-        proc_check_answer(check, true, "orphans come to the warden, which sweeps /proc");
+        proc_check_answer(check, true, "the warden adopts orphans and finds them in /proc");
         return;
     }
     proc_check_answer(check, false, "prctl: %s", strerror(errno));
-    proc_check_hint(check, "use a kernel from 3.4 on");
+    proc_check_hint(check, "use Linux 3.4 or later");
 }
 
-/* With the guard held, so that of several threads one probes and the others wait for its answer. */
+/* Returns the stored result, or probes. Called with the guard held, so that one thread probes and
+ * the others wait for its result. */
 static void ask_memory(enum bl_mechanism mechanism, struct bl_container_check *ret_check)
 {
     struct bl_container_check *check = &memory.checks[mechanism];
@@ -74,7 +75,7 @@ static void ask_memory(enum bl_mechanism mechanism, struct bl_container_check *r
     *ret_check = *check;
 }
 
-/* Asked about `auto` it answers for the one that would be used. */
+/* For `auto` it returns the result of the container that would be used. */
 void bl_container_check(enum bl_mechanism mechanism, struct bl_container_check *ret_check)
 {
     pthread_mutex_lock(&memory.guard);
@@ -116,11 +117,12 @@ int bl_container_parse(const char *text, enum bl_mechanism *ret_mechanism, struc
     }
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose a container", text,
                  "unknown container '%s'", text);
-    bl_error_hint(error, "it is auto, pidns, cgroup2 or subreaper");
+    bl_error_hint(error, "choose auto, pidns, cgroup2 or subreaper");
     return BL_EINVAL;
 }
 
-/* A look at the files may be too hopeful; where the probe was made, its word counts. */
+/* True if a probe has shown that cgroup2 does not work: checking the files alone can be too
+ * optimistic. */
 static bool cgroup_is_refuted(void)
 {
     pthread_mutex_lock(&memory.guard);
@@ -147,7 +149,7 @@ int proc_container_resolve(enum bl_mechanism wanted, enum bl_mechanism *ret_mech
     }
     const char *name = bl_mechanism_name(wanted);
     bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "choose a container", name,
-                 "the container %s is not available: %s", name, check.detail);
+                 "container %s is not available: %s", name, check.detail);
     if (check.hint[0] != '\0')
         bl_error_hint(error, "%s", check.hint);
     return BL_ENOTSUP;

@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * The file is only ever appended to, a whole line by one write, except when it has grown too long:
- * then the newest entries are written to a new file that takes its name. Whoever writes holds a
- * lock on the file that has the name, so that no line goes into one that has just lost it. The lock
- * is waited for only a moment: a program that was stopped while it held it must not hang ours. */
+ * The file is only appended to, a whole line in one write, except when it has grown too long: then
+ * the newest entries are written to a new file that replaces it. A writer locks the file that
+ * currently has the name, so that no line goes into a file that has just lost it. The wait for the
+ * lock is short: a program that was stopped while it held the lock must not hang ours. */
 #include "term.h"
 
 #include <belay/json.h>
@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #define ENTRIES_MAX 10000
-/* The file is cut when so many more are in it: not at each start. */
+/* The file is shortened when it has this many more entries: not at each start. */
 #define ENTRIES_SLACK 1000
-/* An entry above it (a pasted file, say) is kept for this session only. */
+/* A longer entry (such as a pasted file) is kept for this session only. */
 #define ENTRY_FILE_MAX ((size_t)256 * 1024)
-/* So much of the file's end is read. */
+/* Size of the end of the file that is read. */
 #define FILE_READ_MAX ((size_t)64 * 1024 * 1024)
 #define LOCK_TRIES    20
 
@@ -30,7 +30,7 @@ struct history {
     struct bl_text *entries; /* each on the heap */
     size_t count;
     size_t capacity;
-    char *path; /* NULL: no file */
+    char *path; /* NULL without a file */
 };
 
 struct history *history_new(void)
@@ -79,7 +79,7 @@ size_t history_search(const struct history *history, struct bl_text needle, size
     return SIZE_MAX;
 }
 
-/* True: it was added, and is not what the newest is. */
+/* Returns true if it was added, because it differs from the newest. */
 static bool history_keep(struct history *history, struct bl_text text)
 {
     if (text.size == 0 ||
@@ -110,7 +110,7 @@ static bool lock_soon(int fd)
     return false;
 }
 
-/* True: the descriptor is of the file that has the name now. */
+/* Returns whether the descriptor refers to the file that has the name now. */
 static bool history_is_current(int fd, const char *path)
 {
     struct stat opened, named;
@@ -118,7 +118,8 @@ static bool history_is_current(int fd, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* Opened and, unless somebody holds on to it, locked. -1: it cannot be. */
+/* Opens the file and locks it, unless another process holds the lock. Returns -1 if it cannot be
+ * opened. */
 static int open_locked(const char *path, int flags, bool *ret_locked)
 {
     for (int i = 0; i < 3; i++) {
@@ -150,7 +151,7 @@ static int append_entry(struct bl_buffer *out, struct bl_text entry)
     return code != 0 ? code : bl_buffer_append_byte(out, '\n');
 }
 
-/* What was cut off in the middle of a line must not spoil the next one. */
+/* An incomplete line at the end must not corrupt the next one. */
 static bool ends_in_line(int fd)
 {
     struct stat status;
@@ -178,7 +179,7 @@ static void append_to_file(struct history *history, struct bl_text entry)
     if (!ends_in_line(fd))
         bl_buffer_append_byte(&line, '\n');
     ssize_t count = append_entry(&line, entry) == 0 ? write(fd, line.data, line.size) : 0;
-    (void)count; /* what cannot be written is remembered for this session */
+    (void)count; /* an unwritten entry is remembered for this session */
     bl_buffer_done(&line);
     close(fd);
 }
@@ -193,7 +194,7 @@ void history_add(struct history *history, struct bl_text text)
         append_to_file(history, text);
 }
 
-/* The end of the file, from the start of a line on. */
+/* Reads the end of the file, from the start of a line on. */
 static int read_end(int fd, struct bl_buffer *out)
 {
     struct stat status;
@@ -216,7 +217,7 @@ static int read_end(int fd, struct bl_buffer *out)
     return 0;
 }
 
-/* Returns how many lines there were. */
+/* Returns the number of lines. */
 static size_t history_take_lines(struct history *history, struct bl_text text)
 {
     struct bl_arena arena;
@@ -250,7 +251,7 @@ static bool history_write_all(int fd, struct bl_text text)
     return true;
 }
 
-/* The newest entries become the file. Where that cannot be done, the file is as before. */
+/* Replaces the file with the newest entries. If that fails, the file stays as it is. */
 static void rewrite(const struct history *history)
 {
     BL_AUTO_BUFFER(out, FILE_READ_MAX * 2);
@@ -258,7 +259,7 @@ static void rewrite(const struct history *history)
     struct stat status;
     int code = 0;
 
-    /* A link would become a file of its own. */
+    /* A link would be replaced by a file. */
     if (lstat(history->path, &status) < 0 || !S_ISREG(status.st_mode))
         return;
     for (size_t i = 0; i < history->count && code == 0; i++)
@@ -299,12 +300,12 @@ int history_load(struct history *history, const char *path, struct bl_error *err
         close(fd);
     if (failed == 0)
         return 0;
-    /* What cannot be read is not written to, either. */
+    /* Do not write to a file that cannot be read. */
     bl_free(history->path);
     history->path = NULL;
     int code = bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "read history",
                             path, "cannot read the history %s: %s", path,
                             failed == EINVAL ? "it is not a regular file" : strerror(failed));
-    bl_error_hint(error, "move it away; a new one is begun");
+    bl_error_hint(error, "move it away; a new one will be created");
     return code;
 }

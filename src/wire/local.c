@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * A socket is made under another name and then renamed: whoever finds one that nobody answers may
- * replace or remove it, since none is ever seen before it listens. Between the look at what is
- * there and the renaming the folder is locked, so that of two who start at once one finds the
- * other.
+ * A socket is created under another name and then renamed, so its path appears only after it
+ * listens. Therefore a socket on which no process listens may be replaced or removed. The folder is
+ * locked from the check of the existing file to the rename, so that of two processes that start at
+ * once one detects the other.
  *
- * The name of a socket may be longer than an address has room for: then it is reached by way of the
- * open folder, through /proc. */
+ * If the path of a socket is longer than a socket address allows, it is reached through the open
+ * folder in /proc. */
 #include <belay/wire.h>
 
 #include <errno.h>
@@ -22,17 +22,17 @@
 #include <unistd.h>
 
 #define PATH_SIZE 1024
-/* Another holds the lock for microseconds, unless it was paused just there. */
+/* The lock is held for microseconds, unless its owner is paused at that point. */
 #define LOCK_TRIES    100
 #define LOCK_PAUSE_NS 1000000
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* A path, taken apart. */
+/* A path, split into folder and name. */
 struct place {
     int folder;
     char folder_path[PATH_SIZE]; /* "" for the root, "." without a slash */
-    const char *name;            /* the last part of the path */
+    const char *name;            /* the last component of the path */
 };
 
 static int place_open(struct place *place, const char *path, int flags)
@@ -50,7 +50,7 @@ static int place_open(struct place *place, const char *path, int flags)
     return place->folder < 0 ? bl_error_from_errno(errno) : 0;
 }
 
-/* By its whole name, or where that is too long by the descriptor of its folder. */
+/* Uses the full path, or the descriptor of the folder if the path is too long. */
 static int make_address(const struct place *place, const char *name,
                         struct sockaddr_un *ret_address)
 {
@@ -113,7 +113,7 @@ int bl_local_connect(const char *path, int *ret_fd, struct bl_error *error)
     }
     if (code != 0)
         bl_error_set(error, code, BL_KIND_RUNTIME, "connect to a socket", path, "%s: %s", path,
-                     code == BL_ENOENT ? "nobody listens there" : bl_error_text(code));
+                     code == BL_ENOENT ? "no process is listening" : bl_error_text(code));
     return code;
 }
 
@@ -139,7 +139,8 @@ static int lock_folder(int folder)
     return BL_EBUSY;
 }
 
-/* Who was killed while it started a process has left its sockets to that one for a moment. */
+/* True if the process that listened has ended. A process killed while it started another one can
+ * leave its sockets open in that one for a moment. */
 static bool listener_is_gone(int fd)
 {
     struct ucred peer;
@@ -148,7 +149,7 @@ static bool listener_is_gone(int fd)
            kill(peer.pid, 0) != 0 && errno == ESRCH;
 }
 
-/* 0: nothing is there, or a socket that nobody answers. */
+/* Returns 0 if the path is unused or a socket on which no process listens. */
 static int check_free(const struct place *place)
 {
     struct stat status;
@@ -203,7 +204,8 @@ static int listen_place(const struct place *place, int backlog, int *ret_fd,
     struct sockaddr_un address;
     char hidden[32];
     int fd = -1;
-    int code = make_address(place, place->name, &address); /* else nobody could reach it */
+    int code = make_address(place, place->name, &address); /* otherwise clients could not reach
+                                                              it */
     if (code == 0)
         code = new_socket(&fd);
     if (code != 0)
@@ -221,11 +223,11 @@ static int listen_place(const struct place *place, int backlog, int *ret_fd,
 static const char *listen_failure(int code)
 {
     switch (code) {
-    case BL_EBUSY: return "somebody listens there already";
-    case BL_EEXIST: return "it is no socket, and stays as it is";
-    case BL_ENOENT: return "its folder does not exist";
-    case BL_EINVAL: return "it has no name";
-    case BL_ELIMIT: return "its name is too long";
+    case BL_EBUSY: return "another process is already listening";
+    case BL_EEXIST: return "the file is not a socket";
+    case BL_ENOENT: return "the directory does not exist";
+    case BL_EINVAL: return "the file name is missing";
+    case BL_ELIMIT: return "the name is too long";
     default: return bl_error_text(code);
     }
 }
@@ -243,7 +245,7 @@ int bl_local_listen(const char *path, int backlog, int *ret_fd, struct bl_local_
         bl_error_set(error, code, BL_KIND_RUNTIME, "listen on a socket", path, "%s: %s", path,
                      listen_failure(code));
         if (error != NULL && code == BL_EEXIST)
-            bl_error_hint(error, "remove the file, or name another path");
+            bl_error_hint(error, "remove the file, or use another path");
     }
     return code;
 }

@@ -14,8 +14,8 @@ static size_t document_skip_space(struct bl_text input, size_t at)
     return at;
 }
 
-/* True when JSON may begin so. A list of YAML does too ("- a"), and is refused at its second byte.
- */
+/* True if the text may be JSON. A YAML list ("- a") also begins like JSON, and is rejected at its
+ * second byte. */
 static bool begins_as_json(struct bl_text input)
 {
     size_t at = document_skip_space(input, 0);
@@ -24,8 +24,8 @@ static bool begins_as_json(struct bl_text input)
            strchr("{[\"-0123456789tfn", input.data[at]) != NULL;
 }
 
-/* True when what follows the first bracket shows that JSON was meant, and not YAML's flow style: a
- * quote or a second bracket. */
+/* True if a quote or a second bracket follows the first bracket: then the text is meant as JSON,
+ * not as YAML's flow style. */
 static bool meant_as_json(struct bl_text input)
 {
     size_t at = document_skip_space(input, 0);
@@ -36,7 +36,7 @@ static bool meant_as_json(struct bl_text input)
     return at == input.size || (input.data[at] != '\0' && strchr("\"{}[]", input.data[at]) != NULL);
 }
 
-/* Just after the token of a node, which begins at `at`. The text is JSON. */
+/* Returns the offset after the token of a node, which begins at `at`. The text is JSON. */
 static size_t skip_token(struct bl_text input, size_t at, const struct bl_json *node)
 {
     switch (bl_json_type(node)) {
@@ -59,7 +59,7 @@ static size_t skip_token(struct bl_text input, size_t at, const struct bl_json *
     return at;
 }
 
-/* A second walk over JSON that was read: its n-th token is the n-th node. */
+/* Scans JSON text a second time to find the places: its n-th token is the n-th node. */
 static void place_json(struct bl_arena *arena, struct bl_text input, struct bl_document *document)
 {
     struct bl_document_place *places = bl_arena_alloc(arena, document->count * sizeof(*places));
@@ -89,7 +89,7 @@ static int document_refuse(struct bl_text input, size_t offset, int code, const 
     return code;
 }
 
-/* What libyaml would not survive or would not say well. */
+/* Refuses bytes that libyaml mishandles or reports badly. */
 static int check_bytes(struct bl_text input, struct bl_json_fault *fault)
 {
     size_t valid = bl_utf8_valid_prefix(input, NULL);
@@ -126,8 +126,8 @@ int bl_document_read(struct bl_arena *arena, struct bl_text input,
     struct bl_document document;
 
     if (input.size > all.size_max)
-        return document_refuse(input, all.size_max, BL_ELIMIT, "the end: more is over the limit",
-                               fault);
+        return document_refuse(input, all.size_max, BL_ELIMIT,
+                               "the end: the input exceeds the size limit", fault);
     if (begins_as_json(input)) {
         int result = bl_json_read(arena, input, &all, &document.root, &json_fault);
         if (result == 0) {

@@ -1,6 +1,6 @@
 #include "document.h"
 
-/* YAML 1.2, the core schema (10.3.2): what a scalar without tag and quotes is. */
+/* The type of a scalar without tag and quotes, by the core schema of YAML 1.2 (10.3.2). */
 enum number_form {
     NO_NUMBER,
     DECIMAL_INTEGER,
@@ -50,7 +50,7 @@ static unsigned digit_value(char byte)
     return letter >= 'a' && letter <= 'f' ? (unsigned)(letter - 'a') + 10 : 16;
 }
 
-/* True when `text`, from `at` on, is digits of that base, one at least. */
+/* True if `text` from `at` on is one or more digits of that base. */
 static bool all_digits(struct bl_text text, size_t at, unsigned base)
 {
     if (at == text.size)
@@ -116,8 +116,8 @@ static enum number_form classify(struct bl_text text)
     return classify_decimal(text, sign);
 }
 
-/* The decimal as JSON writes it: no plus, no zeros in front, digits on both sides of a point. `out`
- * holds three bytes more than the text. */
+/* Writes the decimal in JSON syntax: no plus, no leading zeros, digits on both sides of a point.
+ * `out` has room for three bytes more than the text. */
 static void spell_as_json(struct bl_text text, char *out)
 {
     size_t at = has_byte(text, 0, "+-") ? 1 : 0;
@@ -152,10 +152,10 @@ static const char *scalar_read_decimal(struct bl_arena *arena, struct bl_text te
     spell_as_json(text, spelled);
     bool fits = json_number_read(spelled, node, &fault, &expected) != NULL;
     bl_arena_rewind(arena, mark);
-    return fits ? NULL : "a number that fits a double (quotes make it text)";
+    return fits ? NULL : "a number that fits a double (quote it to make it text)";
 }
 
-/* "1." and what is tagged so are no integers. */
+/* "1." and scalars tagged as floats are not integers. */
 static void make_double(struct bl_json *node)
 {
     double number;
@@ -171,7 +171,7 @@ static const char *scalar_read_digits(struct bl_text text, unsigned base, struct
     for (size_t i = 2; i < text.size; i++) {
         if (__builtin_mul_overflow(value, (uint64_t)base, &value) ||
             __builtin_add_overflow(value, (uint64_t)digit_value(text.data[i]), &value))
-            return "an integer of 64 bits at most (quotes make it text)";
+            return "an integer of at most 64 bits (quote it to make it text)";
     }
     node->type = value > INT64_MAX ? BL_JSON_UNSIGNED : BL_JSON_INTEGER;
     node->unsigned_integer = value;
@@ -186,7 +186,7 @@ static const char *scalar_read_number(struct bl_arena *arena, struct bl_text tex
     switch (form) {
     case OCTAL_INTEGER: return scalar_read_digits(text, 8, node);
     case HEXADECIMAL_INTEGER: return scalar_read_digits(text, 16, node);
-    case NOT_FINITE: return "a finite number (quotes make it text)";
+    case NOT_FINITE: return "a finite number (quote it to make it text)";
     case NO_NUMBER:
     case DECIMAL_INTEGER:
     case DECIMAL_FLOAT: expected = scalar_read_decimal(arena, text, node);
@@ -237,20 +237,21 @@ const char *document_scalar_read(struct bl_arena *arena, struct bl_text text, en
     switch (tag) {
     case DOCUMENT_PLAIN: return read_plain(arena, text, ret_node);
     case DOCUMENT_STRING: scalar_make_string(arena, text, ret_node); return NULL;
-    case DOCUMENT_NULL: return document_scalar_is_null(text) ? NULL : "null, as its tag says";
+    case DOCUMENT_NULL:
+        return document_scalar_is_null(text) ? NULL : "null, as required by its tag";
     case DOCUMENT_BOOLEAN:
         if (!is_boolean(text, &truth))
-            return "true or false, as its tag says";
+            return "true or false, as required by its tag";
         *ret_node = (struct bl_json){.type = BL_JSON_BOOLEAN, .boolean = truth};
         return NULL;
     case DOCUMENT_INTEGER:
     case DOCUMENT_FLOAT: form = classify(text); break;
-    case DOCUMENT_ARRAY: return "a sequence, as its tag says";
-    case DOCUMENT_OBJECT: return "a mapping, as its tag says";
+    case DOCUMENT_ARRAY: return "a sequence, as required by its tag";
+    case DOCUMENT_OBJECT: return "a mapping, as required by its tag";
     }
     if (form == NO_NUMBER || (tag == DOCUMENT_INTEGER && form == DECIMAL_FLOAT))
-        return tag == DOCUMENT_INTEGER ? "an integer, as its tag says"
-                                       : "a number, as its tag says";
+        return tag == DOCUMENT_INTEGER ? "an integer, as required by its tag"
+                                       : "a number, as required by its tag";
     expected = scalar_read_number(arena, text, form, ret_node);
     if (expected == NULL && tag == DOCUMENT_FLOAT)
         make_double(ret_node);

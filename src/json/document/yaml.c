@@ -1,22 +1,22 @@
 /* Design notes.
  *
- * libyaml gives events; they become the same run of nodes that the JSON reader makes. Nodes grow on
- * the heap while they are made, since aliases copy from what is there, and go to the arena when the
- * document is complete. An open container keeps the index of the one around it in the place of its
- * span: that chain is the only stack. An open object has `unused` set while the value of its newest
- * key is due.
+ * libyaml delivers events, which become the same block of nodes that the JSON reader makes. The
+ * nodes grow on the heap, because aliases copy earlier nodes, and move to the arena when the
+ * document is complete. An open container stores the index of its parent in place of its span: that
+ * chain is the only stack. An open object has `unused` set while the value of its newest key is
+ * due.
  *
- * libyaml's marks count characters, and lines by its own idea of a line's end; places and faults
- * are in bytes, and a line ends in LF. Marks of events never go back, so that one cursor over the
- * input translates them all. */
+ * libyaml's marks count characters, and lines by its own definition of a line's end. Places and
+ * faults are in bytes, and a line ends in LF. Marks of events never go backwards, so that one
+ * cursor over the input translates them all. */
 #include "document.h"
 
 #include <yaml.h>
 
 #define NO_PARENT UINT64_MAX
-/* Of one document, ends of containers included: aliases multiply. */
+/* Limit for one document, with the END nodes: aliases multiply nodes. */
 #define NODES_MAX 1000000u
-/* libyaml compares each %TAG with all before it. */
+/* libyaml compares each %TAG with all earlier ones. */
 #define TAG_DIRECTIVES_MAX 64u
 #define NODES_FIRST        64u
 
@@ -95,7 +95,7 @@ static int fail_at(struct yaml_reader *reader, int error, struct bl_document_pla
     return error;
 }
 
-/* libyaml says what it found; a fault says what was expected. */
+/* Translates libyaml's problem, which names what it found, to what was expected. */
 static const char *expected_by_problem(const char *problem)
 {
     static const char *const table[][2] = {
@@ -103,29 +103,31 @@ static const char *expected_by_problem(const char *problem)
         {"did not find expected '!'", "a tag"},
         {"did not find expected tag URI", "a tag"},
         {"did not find the expected '>'", "'>' at the end of the tag"},
-        {"found undefined tag handle", "a tag of the core: !!str, !!int, !!float, !!bool, !!null"},
-        {"found unexpected ':'", "no ':' here (quotes hold one)"},
+        {"found undefined tag handle", "a core tag: !!str, !!int, !!float, !!bool, !!null"},
+        {"found unexpected ':'", "no ':' here (quote text that contains ':')"},
         {"found unknown directive name", "a directive: %YAML or %TAG"},
         {"found incompatible YAML document", "YAML 1.1 or 1.2"},
         {"found a tab character where an indentation space is expected",
-         "spaces: a tab does not indent"},
-        {"found a tab character that violates indentation", "spaces: a tab does not indent"},
+         "spaces: tabs cannot indent"},
+        {"found a tab character that violates indentation", "spaces: tabs cannot indent"},
         {"found an indentation indicator equal to 0", "an indentation from 1 to 9"},
         {"did not find expected comment or line break", "a comment or the end of the line"},
         {"did not find expected whitespace or line break", "a space or the end of the line"},
         {"did not find expected whitespace", "a space"},
         {"found unexpected document indicator", "the closing quote"},
         {"found unexpected end of stream", "the closing quote"},
-        {"found unknown escape character", "an escape that YAML has"},
+        {"found unknown escape character", "a valid YAML escape"},
         {"did not find expected hexdecimal number", "a hexadecimal digit"},
-        {"found invalid Unicode character escape code", "a code point that exists"},
+        {"found invalid Unicode character escape code", "a valid code point"},
         {"did not find expected alphabetic or numeric character", "a name of letters and digits"},
         {"block sequence entries are not allowed in this context",
          "no '-' here (is the indentation right?)"},
-        {"mapping keys are not allowed in this context", "no '?' here (quotes hold one)"},
-        {"mapping values are not allowed in this context", "no ':' here (quotes hold one)"},
+        {"mapping keys are not allowed in this context",
+         "no '?' here (quote text that begins with '?')"},
+        {"mapping values are not allowed in this context",
+         "no ':' here (quote text that contains ':')"},
         {"found character that cannot start any token",
-         "a value (text that begins so needs quotes)"},
+         "a value (quote text that begins with this character)"},
         {"did not find expected <document start>", "the end of the document"},
         {"did not find expected node content", "a value"},
         {"did not find expected ',' or ']'", "',' or ']'"},
@@ -195,7 +197,7 @@ static bool key_is_due(const struct yaml_reader *reader)
            reader->nodes[reader->open].unused == 0;
 }
 
-/* A key or value of the innermost open container is complete. */
+/* Counts a complete key or value of the innermost open container. */
 static void count_child(struct yaml_reader *reader)
 {
     if (reader->open == NO_PARENT)
@@ -217,7 +219,7 @@ static void set_anchor(struct yaml_reader *reader, const yaml_char_t *anchor, si
 
 /* ---- Events ---- */
 
-static const char core_tags[] = "a tag of the core: !!str, !!int, !!float, !!bool, !!null";
+static const char core_tags[] = "a core tag: !!str, !!int, !!float, !!bool, !!null";
 
 static int read_tag(struct yaml_reader *reader, const yaml_char_t *tag, enum document_tag untagged,
                     struct bl_document_place place, enum document_tag *ret_tag)
@@ -237,7 +239,7 @@ static int read_tag(struct yaml_reader *reader, const yaml_char_t *tag, enum doc
     if (name == NULL)
         return 0;
     if (strcmp(name, "!") == 0) {
-        /* "Not by its text": a plain scalar with it is text. */
+        /* The tag "!" makes a plain scalar text. */
         *ret_tag = untagged == DOCUMENT_PLAIN ? DOCUMENT_STRING : untagged;
         return 0;
     }
@@ -250,7 +252,7 @@ static int read_tag(struct yaml_reader *reader, const yaml_char_t *tag, enum doc
     return fail_at(reader, BL_EPARSE, place, core_tags);
 }
 
-static const char key_of_text[] = "a key that is text (quotes make it so)";
+static const char key_of_text[] = "a text key (quote it)";
 
 static int on_scalar(struct yaml_reader *reader, const yaml_event_t *event)
 {
@@ -261,14 +263,15 @@ static int on_scalar(struct yaml_reader *reader, const yaml_event_t *event)
     struct bl_json node;
 
     if (text.size > reader->limits->string_max)
-        return fail_at(reader, BL_ELIMIT, place, "a string within its limit");
+        return fail_at(reader, BL_ELIMIT, place, "a string within the size limit");
     int result = read_tag(reader, event->data.scalar.tag, plain ? DOCUMENT_PLAIN : DOCUMENT_STRING,
                           place, &tag);
     if (result != 0)
         return result;
     if (key && tag == DOCUMENT_PLAIN && bl_text_equal(text, BL_TEXT("<<")))
-        return fail_at(reader, BL_EPARSE, place,
-                       "a key other than <<: merge keys are not supported (quotes make it text)");
+        return fail_at(
+            reader, BL_EPARSE, place,
+            "a key other than <<: merge keys are not supported (quote it to make it text)");
     if (tag == DOCUMENT_PLAIN && reader->limits->keep_scalars && !document_scalar_is_null(text))
         tag = DOCUMENT_STRING;
     const char *expected = document_scalar_read(reader->arena, text, tag, &node);
@@ -300,7 +303,7 @@ static int on_open(struct yaml_reader *reader, const yaml_event_t *event, enum b
         return result;
     if (tag != own)
         return fail_at(reader, BL_EPARSE, place,
-                       object ? "a tag of mappings" : "a tag of sequences");
+                       object ? "a tag for mappings" : "a tag for sequences");
     if (reader->depth == reader->limits->depth_max)
         return fail_at(reader, BL_ELIMIT, place, "fewer nested containers");
     set_anchor(reader,
@@ -332,7 +335,7 @@ static int on_close(struct yaml_reader *reader, const yaml_event_t *event)
         object && !reader->limits->keep_duplicates ? json_duplicate_find(container) : NULL;
     if (duplicate != NULL)
         return fail_at(reader, BL_EPARSE, reader->places[duplicate - reader->nodes],
-                       "a key that the mapping does not have yet");
+                       "a key that is not a duplicate");
     count_child(reader);
     return 0;
 }
@@ -346,7 +349,7 @@ static bool yaml_is_open(const struct yaml_reader *reader, uint64_t index)
     return false;
 }
 
-/* True when `count` nodes, copied to where the reader stands, would nest too deep. */
+/* True if `count` nodes, copied to the current position, would nest too deeply. */
 static bool nests_too_deep(const struct yaml_reader *reader, const struct bl_json *nodes,
                            size_t count)
 {
@@ -363,8 +366,8 @@ static bool nests_too_deep(const struct yaml_reader *reader, const struct bl_jso
     return false;
 }
 
-/* A copy: what is inside keeps the place where it was written, the copy itself is where the alias
- * stands. */
+/* Copies the anchored nodes. The copy gets the place of the alias; its children keep the places
+ * where they were written. */
 static int on_alias(struct yaml_reader *reader, const yaml_event_t *event)
 {
     struct bl_document_place place = locate(reader, event->start_mark);
@@ -375,10 +378,10 @@ static int on_alias(struct yaml_reader *reader, const yaml_event_t *event)
     if (reader->limits->aliases_max > 0 && ++reader->aliases > reader->limits->aliases_max)
         return fail_at(reader, BL_ELIMIT, place, "fewer aliases");
     if (found == 0)
-        return fail_at(reader, BL_EPARSE, place, "an anchor that was set before");
+        return fail_at(reader, BL_EPARSE, place, "an anchor defined earlier");
     size_t index = found - 1;
     if (yaml_is_open(reader, index))
-        return fail_at(reader, BL_EPARSE, place, "an alias of something that does not hold it");
+        return fail_at(reader, BL_EPARSE, place, "an alias outside of its own anchor");
     if (key && reader->nodes[index].type != BL_JSON_STRING)
         return fail_at(reader, BL_EPARSE, place, key_of_text);
     size_t count = (size_t)(bl_json_next(&reader->nodes[index]) - &reader->nodes[index]);
@@ -401,7 +404,7 @@ static int on_document(struct yaml_reader *reader, const yaml_event_t *event)
 {
     if (reader->seen)
         return fail_at(reader, BL_EPARSE, locate(reader, event->start_mark),
-                       "the end: one file holds one document");
+                       "the end: only one document is allowed");
     reader->seen = true;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* What a schema says about one value without going below it. */
+/* Assertions of a schema about one value, without its children. */
 #include "schema.h"
 
 #include <math.h>
@@ -40,7 +40,8 @@ static int compare_integer_to_double(__int128 integer, double number)
     return number > whole ? -1 : number < whole;
 }
 
-/* Below 0, 0 or above 0 as `a` is less than, equal to or more than `b`; exact. */
+/* Returns a negative number, 0 or a positive number if `a` is less than, equal to or greater than
+ * `b`; exact. */
 static int assert_compare_numbers(const struct bl_json *a, const struct bl_json *b)
 {
     bool a_double = a->type == BL_JSON_DOUBLE, b_double = b->type == BL_JSON_DOUBLE;
@@ -53,14 +54,14 @@ static int assert_compare_numbers(const struct bl_json *a, const struct bl_json 
     return integer_of(a) < integer_of(b) ? -1 : integer_of(a) > integer_of(b);
 }
 
-/* The amount of a number, as digits times a power of ten. */
+/* The absolute value of a number, as digits times a power of ten. */
 struct decimal {
     uint64_t digits;
     int exponent;
 };
 
-/* A double stands for the shortest decimal that reads as it, which is what was written wherever
- * that had up to 15 digits: so 0.0075 is exactly 75 of 0.0001. */
+/* A double counts as the shortest decimal that reads back as it, which is the decimal that was
+ * written if that had up to 15 digits. So 0.0075 is exactly 75 times 0.0001. */
 static struct decimal decimal_of(const struct bl_json *value)
 {
     if (value->type == BL_JSON_UNSIGNED)
@@ -71,7 +72,7 @@ static struct decimal decimal_of(const struct bl_json *value)
     char text[32];
     size_t size = bl_json_format_double(fabs(value->number), text);
     struct decimal decimal = {0, 0};
-    int zeros = 0; /* read, and not yet known to be inner ones */
+    int zeros = 0; /* read so far, possibly trailing */
     bool fraction = false;
     size_t i = 0;
     for (; i < size && text[i] != 'e'; i++) {
@@ -115,7 +116,7 @@ static bool is_multiple(const struct bl_json *value, const struct bl_json *of)
         return rest == 0;
     }
     if (shift < -19)
-        return false; /* more zeros than 64 bits have digits */
+        return false; /* more zeros than a 64-bit number has digits */
     unsigned __int128 divisor = b.digits;
     for (; shift < 0; shift++) {
         divisor *= 10;
@@ -190,7 +191,7 @@ static void assert_constant(struct schema_check *check, const struct schema_fram
     schema_problem(check, frame, "const", NULL);
 }
 
-/* "must be at least 3, is 2": unless `fits`. */
+/* Reports "must be at least 3, is 2", unless `fits`. */
 static void assert_expect_number(struct schema_check *check, const struct schema_frame *frame,
                                  bool fits, const char *keyword, const char *expected,
                                  const struct bl_json *limit)
@@ -230,7 +231,7 @@ static void assert_number(struct schema_check *check, const struct schema_frame 
                              "a multiple of", node->multiple_of);
 }
 
-/* "must have at least 3 characters, has 2": unless `count` is within the limits. */
+/* Reports "must have at least 3 characters, has 2", unless `count` is within the limits. */
 static void assert_expect_count(struct schema_check *check, const struct schema_frame *frame,
                                 uint64_t count, uint64_t minimum, uint64_t maximum,
                                 const char *what)
@@ -311,8 +312,8 @@ static uint64_t hash_node(const struct bl_json *node)
     return mix(node->type + 16u);
 }
 
-/* The same for equal values. Members may stand in any order, so where there are objects the order
- * of all nodes is left out of account. */
+/* Returns the same hash for equal values. Members may be in any order, so if there are objects, the
+ * order of all nodes is ignored. */
 static uint64_t hash_value(const struct bl_json *value)
 {
     const struct bl_json *end = bl_json_next(value);
@@ -327,7 +328,7 @@ static uint64_t hash_value(const struct bl_json *value)
     return ordered ? sequence : sum;
 }
 
-/* Finds two equal elements among those of equal hash. */
+/* Finds two equal elements among those with equal hashes. */
 static bool find_twins(struct schema_check *check, const struct hashed *items, size_t count,
                        size_t ret_twins[2])
 {
@@ -364,7 +365,7 @@ static void assert_unique(struct schema_check *check, const struct schema_frame 
         return;
     struct bl_buffer *out = schema_message(check, frame);
     if (out != NULL)
-        bl_buffer_printf(out, "must not have equal items, but items %zu and %zu are", twins[0],
+        bl_buffer_printf(out, "must have unique items, but items %zu and %zu are equal", twins[0],
                          twins[1]);
     schema_problem(check, frame, "uniqueItems", NULL);
 }

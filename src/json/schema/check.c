@@ -1,22 +1,23 @@
 /* Checking a value.
  *
- * Design notes. A frame is one schema applied to one value. Frames stand on a stack of our own,
- * since the stack of a fiber is too small for the depth of values from outside. Each frame goes
- * through its phases in order; a phase opens the frames below it one by one, and looks at what
- * became of the one before when it is run again:
+ * Design notes. A frame is one schema applied to one value. Frames are on a separate stack, because
+ * the stack of a fiber is too small for the depth of external values. Each frame goes through its
+ * phases in order. A phase opens the frames below it one by one; when it runs again, it takes the
+ * result of the previous one:
  *
- *     ENTER      what is said about the value alone
+ *     ENTER      the assertions about the value alone
  *     REFERENCE  $ref, for the same value
  *     ALL_OF     each, into the same sink of problems
- *     ANY_OF     each, into a sink of its own, until one fits
- *     ONE_OF     each, into a sink of its own, until two fit
- *     NOT        into a sink that keeps only yes or no
+ *     ANY_OF     each, into a separate sink, until one fits
+ *     ONE_OF     each, into a separate sink, until two fit
+ *     NOT        into a sink that records only failure or success
  *     CHILDREN   the elements or members of the value
  *     DONE
  *
- * A frame also ends early when its sink has no use for more. Circles that do not go into the value
- * were refused when the schema was compiled, so depth is bounded by that of value and schema; work
- * is bounded by a budget, since the same value may be reached in exponentially many ways. */
+ * A frame also ends early when its sink needs no more problems. Cycles that do not descend into the
+ * value were refused when the schema was compiled, so the depth is bounded by the depths of value
+ * and schema. The work is bounded by a budget, since the same value may be reached in exponentially
+ * many ways. */
 #include "schema.h"
 
 enum phase {
@@ -30,7 +31,7 @@ enum phase {
     DONE,
 };
 
-/* A pattern's instruction is that much cheaper than other steps. */
+/* A step of a pattern is this many times cheaper than other steps. */
 #define PATTERN_STEPS 8u
 
 bool schema_spend(struct schema_check *check, uint64_t count)
@@ -64,7 +65,7 @@ static struct schema_sink *open_sink(struct schema_check *check, const struct bl
     return sink;
 }
 
-/* Forgets the problems in it. NULL is fine. */
+/* Discards a sink and its problems. NULL is fine. */
 static void close_sink(struct schema_check *check, struct schema_sink *sink)
 {
     if (sink != NULL)
@@ -84,7 +85,7 @@ static struct schema_frame *schema_check_push(struct schema_check *check,
 {
     if (check->frame_count == SCHEMA_LEVELS_MAX) {
         check->exhausted = "nested too deeply to check";
-        check->frame_count--; /* the check ends: the top frame is as good as any */
+        check->frame_count--; /* the check ends, so the top frame can be reused */
     }
     if (check->frame_count == check->frame_capacity) {
         check->frame_capacity = check->frame_capacity > 0 ? check->frame_capacity * 2 : 16;
@@ -107,8 +108,8 @@ static void push_same(struct schema_check *check, const struct schema_node *node
     frame->is_name = above.is_name;
 }
 
-/* Applies a schema to a child of the top frame's value: the element numbered `element`, or the
- * member whose key is `key`, or that key itself. */
+/* Applies a schema to a child of the top frame's value: element number `element`, the member with
+ * key `key`, or the key itself. */
 static void push_child(struct schema_check *check, const struct schema_node *node,
                        const struct bl_json *value, const struct bl_json *key, uint32_t element)
 {
@@ -131,7 +132,7 @@ static void next_phase(struct schema_frame *frame)
     }
 }
 
-/* Takes up what became of the alternative that was tried last. True: it fitted. */
+/* Takes the result of the last alternative. Returns true if it fitted. */
 static bool take_branch(struct schema_check *check, struct schema_frame *frame)
 {
     struct schema_sink *branch = frame->branch;
@@ -149,17 +150,17 @@ static bool take_branch(struct schema_check *check, struct schema_frame *frame)
     return fits;
 }
 
-/* None fitted: says so, and what keeps the value from the closest. */
+/* Reports that no alternative fits, with the problems of the closest one. */
 static void refuse_alternatives(struct schema_check *check, struct schema_frame *frame,
                                 const char *keyword, uint32_t count)
 {
     struct schema_sink *closest = frame->closest, *sink = frame->sink;
     struct bl_buffer *out = schema_message(check, frame);
     if (out != NULL && count > 1)
-        bl_buffer_printf(out, "fits none of %u alternatives; the closest is number %u", count,
+        bl_buffer_printf(out, "matches none of %u alternatives; the closest is number %u", count,
                          frame->closest_index + 1);
     else if (out != NULL)
-        bl_buffer_append(out, BL_TEXT("does not fit the only alternative"));
+        bl_buffer_append(out, BL_TEXT("does not match the only alternative"));
     schema_problem(check, frame, keyword, NULL);
     sink->distance += closest->distance;
     struct bl_list *link;
@@ -210,7 +211,7 @@ static void run_one_of(struct schema_check *check, struct schema_frame *frame)
     if (frame->fits > 1) {
         struct bl_buffer *out = schema_message(check, frame);
         if (out != NULL)
-            bl_buffer_printf(out, "fits alternatives %u and %u, must fit exactly one",
+            bl_buffer_printf(out, "matches alternatives %u and %u, must match exactly one",
                              frame->first_fit, frame->index);
         schema_problem(check, frame, "oneOf", NULL);
     } else if (frame->fits == 0 && list->count > 0) {
@@ -229,7 +230,7 @@ static void run_not(struct schema_check *check, struct schema_frame *frame)
     if (frame->branch != NULL && !frame->branch->failed) {
         struct bl_buffer *out = schema_message(check, frame);
         if (out != NULL) {
-            bl_buffer_append(out, BL_TEXT("must not fit the schema under \"not\", is "));
+            bl_buffer_append(out, BL_TEXT("must not match the schema under \"not\", is "));
             json_value_show(out, frame->value);
         }
         schema_problem(check, frame, "not", NULL);
@@ -256,7 +257,7 @@ static const struct schema_node *find_property(const struct schema_properties *p
     return NULL;
 }
 
-/* The member that no other keyword spoke about. */
+/* Applies additionalProperties to a member that no other keyword covers. */
 static void run_additional(struct schema_check *check, struct schema_frame *frame,
                            const struct bl_json *key)
 {
@@ -273,8 +274,8 @@ static void run_additional(struct schema_check *check, struct schema_frame *fram
     schema_problem(check, frame, "additionalProperties", key);
 }
 
-/* One step for the member at the cursor: its name, `properties`, each of `patternProperties`, and
- * at last `additionalProperties`. */
+/* Takes one step for the member at the cursor: its name, `properties`, each of `patternProperties`,
+ * and finally `additionalProperties`. */
 static void run_member(struct schema_check *check, struct schema_frame *frame)
 {
     const struct schema_node *node = frame->node;
@@ -355,7 +356,7 @@ static void run_phase(struct schema_check *check, struct schema_frame *frame)
     }
 }
 
-/* Runs until the first frame is done or a limit is reached. */
+/* Runs until the bottom frame is done or a limit is reached. */
 static void schema_check_run(struct schema_check *check)
 {
     while (check->frame_count > 0 && check->exhausted == NULL) {
@@ -370,7 +371,7 @@ static void schema_check_run(struct schema_check *check)
     }
 }
 
-/* Moves the problems to the caller's list, in the order of the values they are about. */
+/* Moves the problems to the caller's list, in the order of their values. */
 static void hand_over(struct schema_sink *sink, struct bl_list *problems)
 {
     struct bl_list *link;
@@ -384,7 +385,7 @@ static void hand_over(struct schema_sink *sink, struct bl_list *problems)
     }
 }
 
-/* A problem of the whole value, for what has no better place. */
+/* Adds a problem about the value as a whole. */
 static void add_general(struct bl_arena *arena, struct bl_list *problems, const char *message)
 {
     struct schema_problem *problem = bl_arena_zalloc(arena, sizeof *problem);
@@ -400,7 +401,7 @@ int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_js
     struct schema_check check = {.schema = schema, .arena = arena, .steps = SCHEMA_STEPS_MAX};
     bl_list_init(problems);
     bl_list_init(&check.idle);
-    bl_buffer_init(&check.message, 2000); /* more than any message takes */
+    bl_buffer_init(&check.message, 2000); /* larger than any message */
     struct schema_sink *sink = open_sink(&check, value, false);
     schema_check_push(&check, schema->nodes[0], value, sink);
     schema_check_run(&check);
@@ -410,7 +411,7 @@ int bl_json_schema_check(const struct bl_json_schema *schema, const struct bl_js
         add_general(arena, problems, check.exhausted);
         result = BL_ELIMIT;
     } else if (sink->failed && bl_list_empty(problems)) {
-        add_general(arena, problems, "does not fit, in more ways than can be listed");
+        add_general(arena, problems, "has more problems than can be listed");
     }
     bl_free(check.frames);
     bl_buffer_done(&check.message);

@@ -1,9 +1,9 @@
-/* Problems in words: where, by which keyword, what was expected and what was found. They are read
- * by a model that repairs its call, so they are short and name what to write instead. */
+/* The messages of problems: place, keyword, what was expected and what was found. Models read them
+ * to correct a call, so they are short and say what to write instead. */
 #include "schema.h"
 
 #define KNOWN_MAX 12u  /* names that are listed */
-#define GUESS_MAX 200u /* names that a guess is made from */
+#define GUESS_MAX 200u /* names that a suggestion is chosen from */
 
 struct bl_buffer *schema_message(struct schema_check *check, const struct schema_frame *frame)
 {
@@ -11,9 +11,9 @@ struct bl_buffer *schema_message(struct schema_check *check, const struct schema
         return NULL;
     bl_buffer_clear(&check->message);
     if (frame->is_name) {
-        bl_buffer_append(&check->message, BL_TEXT("the property name "));
+        bl_buffer_append(&check->message, BL_TEXT("invalid property name "));
         json_value_show(&check->message, frame->value);
-        bl_buffer_append(&check->message, BL_TEXT(" does not fit: "));
+        bl_buffer_append(&check->message, BL_TEXT(": "));
     }
     return &check->message;
 }
@@ -32,7 +32,8 @@ static void append_token(struct bl_buffer *out, struct bl_text token)
     bl_buffer_append(out, (struct bl_text){token.data + start, token.size - start});
 }
 
-/* Pointer into the value. The frames of the values around are collected from the inside out. */
+/* Returns the pointer into the value. Collects the frames of the enclosing values from the inside
+ * out. */
 static struct bl_text problem_path_of(struct schema_check *check, const struct schema_frame *frame,
                                       const struct bl_json *member)
 {
@@ -59,7 +60,8 @@ static struct bl_text problem_path_of(struct schema_check *check, const struct s
     return text;
 }
 
-/* A wrong type says that another branch was meant, and so does a wrong constant, a little less. */
+/* Returns how strongly a problem suggests that another branch was meant: a wrong type the most, a
+ * wrong constant a little less. */
 static uint32_t distance_of(const struct schema_frame *frame, const char *keyword)
 {
     if (strcmp(keyword, "type") == 0 && frame->value == frame->sink->value)
@@ -88,8 +90,8 @@ void schema_problem(struct schema_check *check, const struct schema_frame *frame
                     problem->shown.message.size;
 }
 
-/* The property that `name` was probably meant to be, or NULL: up to two edits away, and not all of
- * it edited. */
+/* Returns the property that `name` is probably a misspelling of, or NULL: at most two edits away,
+ * and not fully edited. */
 static const struct schema_property *guess(const struct schema_properties *known,
                                            struct bl_text name)
 {
@@ -123,7 +125,7 @@ void schema_unknown_append(struct bl_buffer *out, const struct schema_node *node
     if (known->count == 0)
         bl_buffer_append(out, node->pattern_properties.count > 0
                                   ? BL_TEXT("; it matches none of the patterns")
-                                  : BL_TEXT("; there are no properties"));
+                                  : BL_TEXT("; no properties are defined"));
     for (uint32_t i = 0; i < known->count; i++) {
         bl_buffer_append(out, bl_text_from(separator));
         if (i == KNOWN_MAX || out->size > 500) {

@@ -1,4 +1,4 @@
-/* Places in a schema: their pointers, following $ref to them, and circles of such. */
+/* Places in a schema: their pointers, resolving $ref to them, and cycles of references. */
 #include "schema.h"
 
 static size_t escaped_size(struct bl_text token)
@@ -9,7 +9,7 @@ static size_t escaped_size(struct bl_text token)
     return size;
 }
 
-/* Writes "/token", escaped, so that it ends at `end`. Returns where it begins. */
+/* Writes "/token", escaped, so that it ends at `end`. Returns its start. */
 static char *write_before(char *end, struct bl_text token)
 {
     for (size_t i = token.size; i-- > 0;) {
@@ -69,7 +69,7 @@ static int reference_hex_value(char byte)
     return -1;
 }
 
-/* Without percent escapes; a percent sign that begins none stays. */
+/* Decodes percent escapes; a percent sign that begins no escape is kept. */
 static struct bl_text percent_decode(struct bl_arena *arena, struct bl_text text)
 {
     char *out = bl_arena_alloc(arena, text.size);
@@ -102,7 +102,8 @@ static const struct schema_node *find_anchor(const struct bl_json_schema *schema
     return NULL;
 }
 
-/* Pointer of a schema that was reached by `fragment` alone, from the resource's own place. */
+/* Returns the pointer of a schema that is reached only by `fragment`, starting from the resource's
+ * place. */
 static struct bl_text reference_place_of(struct bl_json_schema *schema,
                                          const struct bl_json *resource, struct bl_text fragment)
 {
@@ -133,8 +134,8 @@ int schema_reference_resolve(struct bl_json_schema *schema, struct schema_node *
         if (named == NULL)
             return schema_refuse(schema, node, "$ref", error,
                                  "\"" BL_TEXT_FORMAT
-                                 "\" is in another document, and only references within "
-                                 "this one are followed; put a copy under $defs",
+                                 "\" refers to another document, which is not supported; put a "
+                                 "copy under $defs",
                                  BL_TEXT_ARG(shown));
         resource = named->source;
     }
@@ -146,7 +147,7 @@ int schema_reference_resolve(struct bl_json_schema *schema, struct schema_node *
         target = bl_json_pointer(resource, fragment);
     }
     if (target == NULL)
-        return schema_refuse(schema, node, "$ref", error, "\"" BL_TEXT_FORMAT "\" leads nowhere",
+        return schema_refuse(schema, node, "$ref", error, "\"" BL_TEXT_FORMAT "\" does not exist",
                              BL_TEXT_ARG(shown));
     struct schema_node place = {.index = -1, .resource = resource};
     if (schema->by_source[target - schema->source] == NULL)
@@ -154,8 +155,8 @@ int schema_reference_resolve(struct bl_json_schema *schema, struct schema_node *
     return schema_node_find(schema, target, &place, &node->reference, error);
 }
 
-/* The schemas that `node` applies to the very value it is applied to, by number; NULL for those
- * that are absent. False past the last. */
+/* Enumerates the schemas that `node` applies to its own value, by number; NULL for absent ones.
+ * Returns false after the last. */
 static bool in_place(const struct schema_node *node, uint32_t number, struct schema_node **ret_node)
 {
     const struct schema_list *lists[] = {&node->all_of, &node->any_of, &node->one_of};
@@ -184,7 +185,8 @@ enum mark {
     CLOSED,
 };
 
-/* Depth first from `start`, on a stack of its own. Returns a node that leads to itself, or NULL. */
+/* Searches depth first from `start`, on an explicit stack. Returns a node that refers to itself, or
+ * NULL. */
 static struct schema_node *find_circle(struct schema_node *start, struct visit *stack)
 {
     uint32_t depth = 0;
@@ -220,5 +222,5 @@ int schema_circle_refuse(struct bl_json_schema *schema, struct bl_error *error)
     if (circle == NULL)
         return 0;
     return schema_refuse(schema, circle, "", error,
-                         "leads back to itself by $ref without going into the value");
+                         "refers to itself through $ref without descending into the value");
 }

@@ -1,5 +1,5 @@
-/* Schemas, compiled: one node for each schema in the source, found breadth first from the root and,
- * once all those are known, from the targets of $ref. Nothing recurses. */
+/* Compiles schemas: one node for each schema in the source, found breadth first from the root and,
+ * once all of those are known, from the targets of $ref. No function recurses. */
 #include "schema.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ struct compiler {
     struct bl_error *error;
 };
 
-/* A keyword, how it is compiled, and where in the node its result stands. */
+/* A keyword, its compile function, and the offset of the result in the node. */
 struct keyword {
     const char *name;
     int (*compile)(struct compiler *compiler, const struct keyword *keyword,
@@ -102,7 +102,7 @@ static int compile_list(struct compiler *compiler, const struct keyword *keyword
                         const struct bl_json *value)
 {
     if (!bl_json_is(value, BL_JSON_ARRAY) || bl_json_size(value) == 0)
-        return json_schema_refuse(compiler, keyword, "an array of schemas, at least one");
+        return json_schema_refuse(compiler, keyword, "a non-empty array of schemas");
     struct schema_list list = {0};
     list.items = bl_arena_alloc(&compiler->schema->arena, bl_json_size(value) * sizeof *list.items);
     BL_JSON_EACH (element, value) {
@@ -118,7 +118,7 @@ static int compile_list(struct compiler *compiler, const struct keyword *keyword
     return 0;
 }
 
-/* An object of schemas. Of a name that comes twice the last one counts, as everywhere. */
+/* Compiles an object of schemas. Of duplicate names the last one counts, as everywhere. */
 static int compile_members(struct compiler *compiler, const struct keyword *keyword,
                            const struct bl_json *value, struct schema_properties *ret_properties)
 {
@@ -180,7 +180,7 @@ static int compile_expression(struct compiler *compiler, const struct keyword *k
     int result = bl_pattern_new(source, ret_pattern, &error);
     if (result < 0)
         return schema_refuse(schema, compiler->node, keyword->name, compiler->error,
-                             "the pattern cannot be used: %s", error.message);
+                             "invalid pattern: %s", error.message);
     schema->patterns = schema_grow(&schema->arena, schema->patterns, schema->pattern_count,
                                    &schema->pattern_capacity, sizeof(struct bl_pattern *));
     schema->patterns[schema->pattern_count++] = *ret_pattern;
@@ -214,7 +214,7 @@ static int compile_count(struct compiler *compiler, const struct keyword *keywor
 {
     int64_t count;
     if (!bl_json_int64(value, &count) || count < 0)
-        return json_schema_refuse(compiler, keyword, "an integer from 0 on");
+        return json_schema_refuse(compiler, keyword, "a non-negative integer");
     *(uint64_t *)field(compiler, keyword) = (uint64_t)count;
     return 0;
 }
@@ -226,7 +226,7 @@ static int compile_number(struct compiler *compiler, const struct keyword *keywo
     if (!bl_json_double(value, &number))
         return json_schema_refuse(compiler, keyword, "a number");
     if (strcmp(keyword->name, "multipleOf") == 0 && !(number > 0))
-        return json_schema_refuse(compiler, keyword, "a number above 0");
+        return json_schema_refuse(compiler, keyword, "a positive number");
     *(const struct bl_json **)field(compiler, keyword) = value;
     return 0;
 }
@@ -331,7 +331,7 @@ static int compile_anchor(struct compiler *compiler, const struct keyword *keywo
     return add_anchor(compiler, bl_json_text(value), false);
 }
 
-/* $id makes the schema a resource, in which "#…" is looked up. The older form "#name" is an anchor.
+/* $id makes the schema a resource, in which "#…" is resolved. The older form "#name" is an anchor.
  */
 static int compile_identifier(struct compiler *compiler, const struct keyword *keyword,
                               const struct bl_json *value)
@@ -422,7 +422,7 @@ static int compile_node(struct compiler *compiler)
 {
     static const struct keyword identifier = {"$id", compile_identifier, 0};
     const struct bl_json *source = compiler->node->source;
-    /* First, since the schemas below inherit the resource. */
+    /* $id comes first, because the nested schemas inherit the resource. */
     const struct bl_json *id = bl_json_get(source, bl_text_from(identifier.name));
     int result = id != NULL ? compile_identifier(compiler, &identifier, id) : 0;
     if (result < 0)
@@ -440,7 +440,7 @@ static int compile_node(struct compiler *compiler)
     return 0;
 }
 
-/* The source and its strings, copied into the schema's arena. */
+/* Copies the source and its strings into the schema's arena. */
 static void copy_source(struct bl_json_schema *schema, const struct bl_json *source)
 {
     size_t count = (size_t)(bl_json_next(source) - source);
@@ -450,7 +450,7 @@ static void copy_source(struct bl_json_schema *schema, const struct bl_json *sou
         if (copy[i].type != BL_JSON_STRING)
             continue;
         copy[i].string = bl_arena_text(&schema->arena, bl_json_text(&source[i])).data;
-        copy[i].flags &= (uint8_t)~JSON_PLAIN; /* it promises bytes after the string */
+        copy[i].flags &= (uint8_t)~JSON_PLAIN; /* the copy has no padding after the string */
     }
     schema->source = copy;
     schema->source_size = count;
@@ -463,8 +463,8 @@ static int compare_ignored(const void *left, const void *right)
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* All nodes are compiled before the first $ref is followed, so that a target that has a proper
- * place in the schema is known by that place. */
+/* Compiles all nodes before it resolves the first $ref, so that a target with a regular place in
+ * the schema is known by that place. */
 static int schema_compile(struct bl_json_schema *schema, struct bl_error *error)
 {
     struct schema_node place = {.index = -1, .resource = schema->source}, *root;
@@ -488,7 +488,7 @@ int bl_json_schema_new(const struct bl_json *source, struct bl_json_schema **ret
                        struct bl_error *error)
 {
     if (source == NULL)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_PARSE, "schema", "", "there is no schema");
+        return bl_error_set(error, BL_EINVAL, BL_KIND_PARSE, "schema", "", "missing schema");
     struct bl_json_schema *schema = bl_zalloc(sizeof *schema);
     bl_arena_init(&schema->arena);
     copy_source(schema, source);

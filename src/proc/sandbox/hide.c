@@ -1,5 +1,5 @@
-/* What no command in a sandbox gets to see. Each table is the one place where its kind is named;
- * docs/agents.md lists the same for users. */
+/* The paths that every sandbox hides. Each table is the single list of its kind; docs/agents.md
+ * lists the same for users. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,9 +11,10 @@
 
 #include "sandbox.h"
 
-/* Below the home of the user; what begins with .config/ below XDG_CONFIG_HOME where that is set. */
+/* Below the user's home folder; entries that begin with .config/ are below XDG_CONFIG_HOME if it is
+ * set. */
 static const char *const secrets[] = {
-    /* Private keys and passwords; the first two have sockets of agents as well. */
+    /* Private keys and passwords; the first two also contain agent sockets. */
     ".ssh",
     ".gnupg",
     ".password-store",
@@ -24,7 +25,7 @@ static const char *const secrets[] = {
     ".config/git/credentials",
     ".config/gh",
     ".config/glab-cli",
-    /* Keys and tokens of cloud services, clusters and registries of images. */
+    /* Keys and tokens of cloud services, clusters and container registries. */
     ".aws",
     ".azure",
     ".config/gcloud",
@@ -46,15 +47,15 @@ static const char *const secrets[] = {
     ".config/google-chrome",
 };
 
-/* Sockets of the machine's services and of this user's programs. The private /tmp hides those of
- * X11, of ssh-agent and of tmux. XDG_RUNTIME_DIR is hidden with them, wherever it is. */
+/* Sockets of system services and of this user's programs. The private /tmp hides those of X11,
+ * ssh-agent and tmux. XDG_RUNTIME_DIR is hidden as well, wherever it is. */
 static const char *const hidden_folders[] = {"/tmp", "/run", "/var/run"};
 
-/* Below them, and needed: on NixOS and Guix the programs of the system are here. */
+/* Needed although they are below hidden folders: system programs of NixOS and Guix. */
 static const char *const kept_paths[] = {"/run/current-system", "/run/booted-system",
                                          "/run/opengl-driver", "/run/wrappers"};
 
-/* A path without links, as far as it exists. In the arena. */
+/* Resolves the symbolic links of a path as far as it exists. In the arena. */
 static const char *real_path(struct bl_arena *arena, const char *path)
 {
     for (size_t end = strlen(path); end > 0;) {
@@ -82,7 +83,7 @@ static const char *secret_path(struct bl_arena *arena, const char *home, const c
     return bl_arena_printf(arena, "%s/%s", home, secret).data;
 }
 
-/* As they are named, links and all. */
+/* Lists the secret paths with links unresolved. */
 static size_t secrets_name(struct bl_arena *arena, const char **out)
 {
     const char *home = getenv("HOME");
@@ -150,7 +151,7 @@ const char *const *sandbox_git_configs(struct bl_arena *arena)
     return real_paths(arena, list);
 }
 
-/* True when the path is in one of these, and the root is not. */
+/* True if the path is in one of the folders in the list and the root is not. */
 static bool is_private(const char *const *list, const char *root, const char *path)
 {
     for (; *list != NULL; list++)
@@ -183,15 +184,15 @@ static bool hide_is_listed(const char *const *list, const char *path)
 const char *bl_sandbox_guarded(struct bl_arena *arena, const char *root, const char *path)
 {
     if (is_in_git(root, path) || hide_is_listed(sandbox_git_configs(arena), path))
-        return "Git may run what is written there";
+        return "Git may execute it";
     if (is_private(sandbox_own_folders(arena), root, path))
-        return "it is one of belay's own files";
+        return "it belongs to Belay";
     if (is_private(bl_sandbox_secrets(arena), root, path))
-        return "secrets are kept there";
+        return "it may contain secrets";
     return NULL;
 }
 
-/* Where the path leads; nothing, when it leads nowhere or is one of those that are shown. */
+/* Hides the target of the path, unless it does not exist or is in `shown`. */
 static void hide_path(struct mounts *mounts, const char *path, const char *const *shown)
 {
     struct stat status;
@@ -212,8 +213,8 @@ static void hide_path(struct mounts *mounts, const char *path, const char *const
 #define FIELD_TYPE      4u
 #define FIELD_PATH      7u
 
-/* A line of /proc/net/unix: "Num: RefCount Protocol Flags Type St Inode Path". NULL: it is not a
- * socket that a command could reach by a path. */
+/* Parses a line of /proc/net/unix: "Num: RefCount Protocol Flags Type St Inode Path". Returns the
+ * path, or NULL if the socket cannot be reached by a path. */
 static const char *socket_path(const char *line)
 {
     unsigned long flags = 0, type = 0;
@@ -230,7 +231,7 @@ static const char *socket_path(const char *line)
     return reachable && line[0] == '/' ? line : NULL;
 }
 
-/* True when nothing that the caller names brings the path back into sight. */
+/* True if the path is hidden and no folder that the caller names makes it visible again. */
 static bool is_out_of_sight(const struct mounts *mounts, const char *path)
 {
     bool hidden = sandbox_path_below(path, "/dev");
@@ -242,7 +243,7 @@ static bool is_out_of_sight(const struct mounts *mounts, const char *path)
     return hidden;
 }
 
-/* Read-only mounts do not keep anybody from connecting to a socket: it takes a mount on each. */
+/* Hides each socket with a mount, because a read-only mount does not prevent connecting to it. */
 static void hide_sockets(struct mounts *mounts)
 {
     FILE *file = fopen("/proc/net/unix", "re");
@@ -265,7 +266,7 @@ static void hide_sockets(struct mounts *mounts)
         fclose(file);
 }
 
-/* ---- All ------------------------------------------------------------------------------------- */
+/* ---- All hidden paths ------------------------------------------------------------------------ */
 
 void sandbox_hide(struct mounts *mounts, const char *const *shown, bool network)
 {
@@ -282,7 +283,7 @@ void sandbox_hide(struct mounts *mounts, const char *const *shown, bool network)
     for (size_t i = 0; i < BL_COUNT(kept_paths); i++)
         if (access(kept_paths[i], F_OK) == 0)
             mounts_add(mounts, kept_paths[i], MOUNT_READ, true);
-    /* systemd-resolved and others keep it in /run. */
+    /* systemd-resolved and other programs keep it in /run. */
     if (resolver != NULL)
         mounts_add(mounts, resolver, MOUNT_READ, true);
     free(resolver);

@@ -1,15 +1,15 @@
 /* Design notes.
  *
- * Inside of a writable folder some paths must stay what they are: Git runs what .git/config and
- * .git/hooks say, and belay what its own configuration says, outside of the sandbox. A read-only
- * mount on such a path is not enough. The folders around it could be renamed, and a copy with other
- * content be put in their place. But a mount point cannot be renamed or removed, so each folder
- * between the writable one and the path is bound to itself.
+ * Inside a writable folder some paths must not change: outside the sandbox, Git executes what
+ * .git/config and .git/hooks contain, and Belay what its own configuration contains. A read-only
+ * mount on such a path is not enough: a command could rename the folders around it and put a copy
+ * with other content in their place. But a mount point cannot be renamed or removed, so each folder
+ * between the writable folder and the path is bind-mounted to itself.
  *
- * Such a binding is safe only where no command can swap the folder for a link at that moment. So
- * only what was there at the start is held: it is a mount point in every sandbox from the first
- * command on, and its numbers are compared before each. A .git that was made later, by a command
- * say, is not protected. */
+ * Such a mount is safe only if no command can replace the folder with a link at that moment. So
+ * only paths that exist at the start are held: each is a mount point in every sandbox from the
+ * first command on, and its device and inode numbers are compared before each command. A .git that
+ * is created later, for example by a command, is not protected. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,31 +19,31 @@
 #include "sandbox.h"
 
 struct held {
-    struct bl_pin pin;       /* by its path alone where it is only to be read */
-    enum mount_kind kind;    /* MOUNT_WRITE: held in place; MOUNT_READ */
-    enum mount_kind missing; /* what takes its place when it is not there; MOUNT_WRITE: nothing */
+    struct bl_pin pin;       /* path only, if it is read-only */
+    enum mount_kind kind;    /* MOUNT_WRITE: held in place; MOUNT_READ: read-only */
+    enum mount_kind missing; /* mounted in its place if it does not exist; MOUNT_WRITE: nothing */
 };
 
 struct bl_sandbox_pins {
     struct bl_arena arena;
-    struct bl_pin *folders; /* of the view, all of them */
+    struct bl_pin *folders; /* all folders of the view */
     size_t folder_count;
     struct held *held;
     size_t held_count;
     size_t held_room;
-    struct bl_pin *clean; /* Git directories that had no `commondir`; two at most for each folder */
+    struct bl_pin *clean; /* Git directories that had no `commondir`; at most two for each folder */
     size_t clean_count;
 };
 
-/* Only the Git directories of worktrees have it. */
+/* Exists only in the Git directories of worktrees. */
 #define REDIRECTION "commondir"
-/* The setting that has Git read `config.worktree`. */
+/* The setting that makes Git read `config.worktree`. */
 #define WORKTREE_CONFIG "worktreeConfig"
-/* Of a configuration that is looked at; a larger one counts as having it. */
+/* Size limit for reading a configuration; a larger one is treated as having the setting. */
 #define CONFIG_MAX ((size_t)1024 * 1024)
 
-/* Parts of a Git directory that say what to run, or where to read that from. Git makes the first
- * two itself, so they may be made where they are missing. */
+/* Parts of a Git directory that name programs to run, or files with such names. Git creates the
+ * first two itself, so these may be mounted where they do not exist. */
 static const struct {
     const char *name;
     enum mount_kind missing; /* as in struct held */
@@ -81,8 +81,8 @@ static void pins_add(struct bl_sandbox_pins *pins, const char *path, enum mount_
 
 /* ---- Git ------------------------------------------------------------------------------------- */
 
-/* Whether Git reads `config.worktree`, should a command make one. `git sparse-checkout` turns that
- * on. */
+/* True if Git would read `config.worktree` if a command created one. `git sparse-checkout` enables
+ * that. */
 static bool pin_reads_worktree_config(struct bl_arena *arena, const char *folder)
 {
     const char *path = bl_arena_printf(arena, "%s/config", folder).data, *why;
@@ -119,7 +119,8 @@ static void pin_git_parts(struct bl_sandbox_pins *pins, const char *folder)
         pins->clean_count++;
 }
 
-/* A folder that Git would take for a repository, as `--add-dir /repository/.git` names one. */
+/* True if Git would treat the folder itself as a repository, as with `--add-dir /repository/.git`.
+ */
 static bool is_git_folder(struct bl_arena *arena, const char *folder)
 {
     return access(bl_arena_printf(arena, "%s/HEAD", folder).data, F_OK) == 0 &&
@@ -136,7 +137,7 @@ static void pin_git(struct bl_sandbox_pins *pins, const char *root)
         pin_git_parts(pins, root);
     if (lstat(path, &status) != 0)
         return;
-    if (S_ISREG(status.st_mode)) { /* of a worktree: it says where the Git directory is */
+    if (S_ISREG(status.st_mode)) { /* of a worktree: contains the path of the Git directory */
         pins_add(pins, path, MOUNT_READ, MOUNT_WRITE);
     } else if (S_ISDIR(status.st_mode)) {
         pins_add(pins, path, MOUNT_WRITE, MOUNT_WRITE);
@@ -151,7 +152,7 @@ static bool is_inside(const char *path, const char *root)
     return strcmp(path, root) != 0 && sandbox_path_below(path, root);
 }
 
-/* Holds the folders between the root and the path inside of it, without both. */
+/* Holds the folders between the root and the path, excluding both. */
 static void pin_between(struct bl_sandbox_pins *pins, const char *root, const char *path)
 {
     for (size_t end = strlen(root) + 1; path[end] != '\0'; end++) {
@@ -164,7 +165,7 @@ static void pin_between(struct bl_sandbox_pins *pins, const char *root, const ch
     }
 }
 
-/* A configuration that does not exist could be made by a command. */
+/* Creates missing folders of Belay, because a command could create a configuration in them. */
 static void pin_private(struct bl_sandbox_pins *pins, const char *root)
 {
     const char *const *paths = sandbox_own_folders(&pins->arena);
@@ -180,7 +181,7 @@ static void pin_private(struct bl_sandbox_pins *pins, const char *root)
             pin_between(pins, root, *paths);
 }
 
-/* Outside of the sandbox, Git runs what this configuration says, for the user and for belay. */
+/* Outside the sandbox, Git obeys this configuration, for the user and for Belay. */
 static void pin_git_configs(struct bl_sandbox_pins *pins, const char *root)
 {
     const char *const *paths = sandbox_git_configs(&pins->arena);
@@ -195,7 +196,7 @@ static void pin_git_configs(struct bl_sandbox_pins *pins, const char *root)
     }
 }
 
-/* ---- The whole ------------------------------------------------------------------------------- */
+/* ---- All pins -------------------------------------------------------------------------------- */
 
 static void pins_add_folders(struct bl_sandbox_pins *pins, const char *const *folders,
                              bool writable)
@@ -263,8 +264,8 @@ const char *bl_sandbox_pins_sweep(const struct bl_sandbox_pins *pins)
 int sandbox_replaced(const char *path, struct bl_error *error)
 {
     bl_error_set(error, BL_EACCES, BL_KIND_FILESYSTEM, "enter the sandbox", path,
-                 "%s is not the folder that it was at the start", path);
-    bl_error_hint(error, "start again to use the folder that is there now");
+                 "%s was replaced by another folder", path);
+    bl_error_hint(error, "restart to use the new folder");
     return BL_EACCES;
 }
 
@@ -283,7 +284,7 @@ static bool has_parent(struct bl_arena *arena, const char *path)
     return pins_is_folder(bl_arena_text(arena, parent).data);
 }
 
-/* What took the place of a folder must not be bound: a command could have put a link there. */
+/* A folder that was replaced must not be mounted: a command could have put a link there. */
 int sandbox_pins_mount(const struct bl_sandbox_pins *pins, struct mounts *mounts,
                        struct bl_error *error)
 {

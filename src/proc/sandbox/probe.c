@@ -8,7 +8,7 @@
 
 #define OUTPUT_MAX 512u
 
-/* The first line of what a program printed, without what a terminal would act on. */
+/* Copies the first line of a program's output, without control characters. */
 static void first_line(struct bl_buffer *output, char *out, size_t out_size)
 {
     struct bl_text rest = bl_text_trim(bl_buffer_text(output));
@@ -25,7 +25,7 @@ static void first_line(struct bl_buffer *output, char *out, size_t out_size)
     out[size] = '\0';
 }
 
-/* "bubblewrap 0.8.0" gives 0.8.0. */
+/* Finds the version: "bubblewrap 0.8.0" gives 0.8.0. */
 static void find_version(struct bl_container_check *check, const char *path)
 {
     const char *const arguments[] = {path, "--version", NULL};
@@ -48,29 +48,29 @@ static void probe_explain(struct bl_container_check *check, const char *path, in
 
     first_line(output, line, sizeof line);
     if (result == -EAGAIN || result == -ENOMEM || result == -EMFILE || result == -ENFILE) {
-        proc_check_untried(check, "%.100s cannot be started: %s", path, strerror(-result));
+        proc_check_untried(check, "cannot start %.100s: %s", path, strerror(-result));
     } else if (result != 0) {
-        proc_check_answer(check, false, "%.100s cannot be started: %s", path, strerror(-result));
+        proc_check_answer(check, false, "cannot start %.100s: %s", path, strerror(-result));
     } else if (end->timed_out) {
-        proc_check_answer(check, false, "%.100s did not end within %d s", path,
+        proc_check_answer(check, false, "%.100s timed out after %d s", path,
                           proc_probe_limit_ms / 1000);
     } else if (end->by_signal) {
         proc_check_answer(check, false, "%.100s was killed by signal %d", path, end->status);
     } else if (end->status != 0) {
         proc_check_answer(check, false, "does not work here: %s",
-                          line[0] != '\0' ? line : "it says nothing");
-        proc_check_hint(check,
-                        "it needs user namespaces, and a root that is no chroot; see pidns in "
-                        "'belay doctor'");
+                          line[0] != '\0' ? line : "no output");
+        proc_check_hint(
+            check, "bubblewrap needs user namespaces, and does not work in a chroot; see pidns in "
+                   "'belay doctor'");
     } else {
         proc_check_answer(check, true, "%.100s", path);
     }
 }
 
-/* With the arguments that a tool would get, network off: bringing up the loopback is what most
- * often fails in a container. Only here the command is the first of its namespace: bubblewrap does
- * not wait for a first process of its own, which would come to us as an orphan where we are a
- * subreaper. */
+/* Uses the arguments that a tool would get, without network: bringing up the loopback interface is
+ * the step that most often fails in a container. Only here the command is the first process of its
+ * namespace: bubblewrap does not wait for a first process of its own, which would become an orphan
+ * of this process if it is a subreaper. */
 void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
 {
     static const char *const command[] = {"true", NULL};
@@ -96,7 +96,7 @@ void proc_bubblewrap_probe(const char *path, struct bl_container_check *check)
     bl_arena_done(&arena);
 }
 
-/* The program that PATH finds may change; what is remembered is the answer of the last one. */
+/* PATH may lead to another program later; only the result for the last one is stored. */
 void bl_sandbox_check(struct bl_container_check *ret_check)
 {
     static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;

@@ -1,10 +1,10 @@
 /* Design notes.
  *
- * Bubblewrap makes the view; death is the warden's: neither --die-with-parent nor --new-session.
- * Mounts are made in the order of the arguments (sandbox_mounts.c). Root keeps only the
- * capabilities that work on files and users: with CAP_SYS_ADMIN the read-only root could be mounted
- * writable again, and with CAP_DAC_READ_SEARCH any file be opened by its handle through the
- * workspace. For other users bubblewrap keeps none. */
+ * Bubblewrap only makes the view. Ending the command is the warden's task, so neither
+ * --die-with-parent nor --new-session is used. Mounts are made in the order of the arguments
+ * (mounts.c). Root keeps only the capabilities for files and users: with CAP_SYS_ADMIN it could
+ * remount the read-only root writable, and with CAP_DAC_READ_SEARCH it could open any file by its
+ * handle through the workspace. For other users bubblewrap drops all capabilities. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static const char *const base_view[] = {
     NULL,
 };
 
-/* They may name a folder that cannot be written or is hidden (/tmp is there), or a socket that no
- * command reaches. */
+/* They may name a folder that is read-only or hidden (/tmp is available instead), or a socket that
+ * commands cannot reach. */
 static const char *const dropped_variables[] = {
     "TMPDIR",        "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
     "SSH_AUTH_SOCK", "SSH_AGENT_PID",   "GPG_AGENT_INFO",
@@ -42,13 +42,12 @@ static const char *const root_capabilities[] = {
     "--cap-add",  "CAP_SETGID", "--cap-add", "CAP_SETUID", NULL,
 };
 
-/* Files in here are settings of the machine, and root may write to them without any capability;
- * bubblewrap itself takes care of /proc/bus, /proc/irq and /proc/sysrq-trigger. For other users the
- * kernel refuses it, and a mount on /proc would keep them from having sandboxes of their own inside
- * of this one. */
+/* These contain settings of the machine, which root may write without any capability; bubblewrap
+ * itself protects /proc/bus, /proc/irq and /proc/sysrq-trigger. Other users cannot write them, and
+ * a mount on /proc would prevent their commands from creating sandboxes inside this one. */
 static const char *const kernel_settings[] = {"/proc/fs", "/proc/scsi", "/proc/sys"};
 
-/* Room for the lists above and the options below; a mount is three words. */
+/* Room for the lists above and the options below; a mount takes three words. */
 #define OPTIONS_MAX                                                                                \
     (BL_COUNT(base_view) + 2 * BL_COUNT(dropped_variables) + BL_COUNT(root_capabilities) +         \
      3 * BL_COUNT(kernel_settings) + 16)
@@ -117,7 +116,7 @@ int bl_sandbox_parse(const char *text, enum bl_sandbox *ret_sandbox, struct bl_e
     }
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose a sandbox", text, "unknown sandbox '%s'",
                  text);
-    bl_error_hint(error, "it is read-only, workspace or off");
+    bl_error_hint(error, "choose read-only, workspace or off");
     return BL_EINVAL;
 }
 
@@ -126,8 +125,8 @@ bool proc_bubblewrap_find(char *out, size_t out_size, struct bl_container_check 
     if (proc_program_find(getenv("PATH"), "bwrap", out, out_size))
         return true;
     *check = (struct bl_container_check){0};
-    proc_check_answer(check, false, "no bwrap in PATH");
-    proc_check_hint(check, "install the package bubblewrap");
+    proc_check_answer(check, false, "bwrap not found in PATH");
+    proc_check_hint(check, "install bubblewrap");
     return false;
 }
 
@@ -188,13 +187,13 @@ int proc_bubblewrap_mounts(const struct bl_sandbox_view *view, struct mounts *mo
     struct bl_sandbox_pins *own = view->pins == NULL ? bl_sandbox_pins_new(view) : NULL;
     int code = sandbox_pins_mount(own != NULL ? own : view->pins, mounts, error);
     bl_sandbox_pins_free(own);
-    /* After the pins, which may have made folders of belay. */
+    /* After the pins, which may have created folders of Belay. */
     sandbox_hide(mounts, view->shown, view->network);
     mounts_settle(mounts);
     return code;
 }
 
-/* Its path without symbolic links, which a mount inside would follow to somewhere else. */
+/* Resolves symbolic links, because a mount inside the sandbox would follow them elsewhere. */
 static int canonical_folder(struct bl_arena *arena, enum bl_sandbox sandbox, const char *what,
                             const char *folder, const char **ret_path, struct bl_error *error)
 {
@@ -207,26 +206,27 @@ static int canonical_folder(struct bl_arena *arena, enum bl_sandbox sandbox, con
     if (failure != 0) {
         free(path);
         return bl_error_set(error, failure == ENOTDIR ? BL_EINVAL : bl_error_from_errno(failure),
-                            BL_KIND_FILESYSTEM, "enter the sandbox", folder, "the %s %s: %s", what,
-                            folder, strerror(failure));
+                            BL_KIND_FILESYSTEM, "enter the sandbox", folder,
+                            "cannot use the %s %s: %s", what, folder, strerror(failure));
     }
     *ret_path = bl_arena_text(arena, bl_text_from(path)).data;
     free(path);
     if (sandbox != BL_SANDBOX_WORKSPACE || strcmp(*ret_path, "/") != 0)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", folder,
-                 "with the root as %s, nothing would be protected", what);
-    bl_error_hint(error, "choose a folder, or the sandbox read-only or off");
+                 "with / as the %s, nothing would be protected", what);
+    bl_error_hint(error, "choose another folder, or the sandbox read-only or off");
     return BL_EINVAL;
 }
 
-/* A list of folders on its way to a view without links. */
+/* How to resolve a list of folders for a view. */
 struct folder_list {
     struct bl_arena *arena;
-    const struct bl_sandbox_pins *pins; /* what is none of these is not used; NULL: all may be */
+    const struct bl_sandbox_pins *pins; /* folders not pinned in it are refused; NULL: all are
+                                           allowed */
     enum bl_sandbox sandbox;
     const char *what;
-    bool optional; /* those that are not there are left out */
+    bool optional; /* skip folders that do not exist */
 };
 
 static int canonical_folders(const struct folder_list *list, const char *const *folders,
@@ -284,8 +284,8 @@ static int sandbox_refuse(const struct bl_container_check *check, struct bl_erro
     return BL_ENOTSUP;
 }
 
-/* The command starts in the workspace. BL_EINVAL: there is no command, no folder of that name, or
- * the workspace is the root of all. With BL_SANDBOX_OFF the arguments are copied as they are. */
+/* The command starts in the workspace. BL_EINVAL: there is no command or no such folder, or the
+ * workspace is /. With BL_SANDBOX_OFF the arguments are copied unchanged. */
 int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *view,
                          const char *const *arguments, const char *const **ret_arguments,
                          struct bl_error *error)
@@ -295,7 +295,7 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
 
     if (arguments == NULL || arguments[0] == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
-                            "there is no command");
+                            "no command given");
     if (view->sandbox == BL_SANDBOX_OFF) {
         struct words words = words_for(arena, 0, arguments);
         add_all(&words, arguments);
@@ -304,7 +304,7 @@ int bl_sandbox_wrap_view(struct bl_arena *arena, const struct bl_sandbox_view *v
     }
     if (view->workspace == NULL && view->sandbox == BL_SANDBOX_WORKSPACE)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "enter the sandbox", "",
-                            "there is no workspace");
+                            "no workspace given");
     int code = canonical_view(arena, &canonical, error);
     if (code != 0)
         return code;

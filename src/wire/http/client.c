@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * One multi handle of curl's on the loop: its sockets are watched by libuv, its one timer is a
- * timer of libuv's, and it is never called but from the loop's own stack: from those callbacks,
- * from stop hooks, and from chores, which a fiber hands over and waits for. A fiber's stack is too
- * small for TLS, and nobody should have to know how much that needs.
+ * Each client has one curl multi handle on the loop. libuv watches its sockets and runs its one
+ * timer. It is called only on the loop's own stack: from those callbacks, from stop hooks, and from
+ * chores, which a fiber submits and waits for. A fiber's stack is too small for TLS, whose stack
+ * use is unknown.
  *
  * A client that was never used has no multi handle and costs nothing. */
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 #include "client.h"
 
-/* Kept for the next exchange, beside those at work. */
+/* Idle connections kept in addition to the active ones. */
 #define IDLE_CONNECTIONS_MAX 8
 
 /* ---- Watches --------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ void client_on_loop(struct bl_client *client, void (*run)(void *argument), void 
     bl_semaphore_init(&chore.done, 0);
     bl_list_push_back(&client->chores, &chore.link);
     uv_idle_start(&client->idle, do_chores);
-    /* The next turn of the loop ends it. */
+    /* The next turn of the loop runs the chore. */
     bl_shield_begin(&shield, BL_NEVER);
     int code = bl_semaphore_take(&chore.done);
     assert(code == 0);
@@ -93,14 +93,14 @@ static struct bl_exchange *client_exchange_of(CURL *easy)
     return (struct bl_exchange *)(void *)exchange;
 }
 
-/* Ends what curl has ended. */
+/* Completes the exchanges that curl has ended. */
 static void http_client_collect(struct bl_client *client)
 {
     int left;
     CURLMsg *message;
 
     while ((message = curl_multi_info_read(client->multi, &left)) != NULL) {
-        /* The message is gone once its handle is. */
+        /* The message becomes invalid with its handle. */
         CURLcode result = message->data.result;
         exchange_ended(client_exchange_of(message->easy_handle), result);
     }
@@ -184,7 +184,7 @@ int client_load(struct bl_client *client, struct bl_error *error)
     if (client->curl_loaded)
         return 0;
     bl_error_set(error, BL_ENOTSUP, BL_KIND_RUNTIME, "send a request", "libcurl",
-                 "there is no HTTP here: %s", fault);
+                 "cannot load libcurl: %s", fault);
     bl_error_hint(error, "install libcurl4");
     return BL_ENOTSUP;
 }
@@ -207,13 +207,13 @@ CURLM *client_multi(struct bl_client *client)
 void client_count(struct bl_client *client, int change)
 {
     client->active = (unsigned)((int)client->active + change);
-    /* curl closes idle connections above this when an exchange ends, and counts those at work: it
-     * looks while the one that ends still does. */
+    /* When an exchange ends, curl closes idle connections above this limit. It counts active ones
+     * as well, but not yet the end of this one. */
     long others = client->active > 0 ? (long)client->active - 1 : 0;
     curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, others + IDLE_CONNECTIONS_MAX);
 }
 
-/* ---- Trust ----------------------------------------------------------------------------------- */
+/* ---- Trusted certificates -------------------------------------------------------------------- */
 
 static const char *variable(const char *name)
 {
@@ -224,7 +224,7 @@ static const char *variable(const char *name)
 
 void client_decide_trust(struct bl_client *client)
 {
-    /* Where distributions keep it. */
+    /* Locations used by Linux distributions. */
     static const char *const bundles[] = {
         "/etc/ssl/certs/ca-certificates.crt",
         "/etc/pki/tls/certs/ca-bundle.crt",
@@ -248,7 +248,7 @@ void client_decide_trust(struct bl_client *client)
     }
 }
 
-/* ---- From beginning to end ------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 struct bl_client *bl_client_new(const struct bl_client_options *options)
 {

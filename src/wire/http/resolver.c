@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * A look-up has a channel of c-ares to itself, so that ending it closes its sockets and touches no
- * other. What came is kept for a while. The system's own resolver (getaddrinfo) runs on a thread,
- * where a stop can only leave it behind. */
+ * Each lookup has its own c-ares channel, so that ending it closes only its own sockets. Results
+ * are stored for a while. The system's resolver (getaddrinfo) runs in a thread, which a stop can
+ * only abandon. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@ struct resolved_name {
     char *addresses;
 };
 
-/* One look-up under way. */
+/* A lookup that is running. */
 struct lookup {
     struct bl_client *client;
     struct bl_text host;
     ares_channel channel;
     bool open;
-    uv_timer_t *timer; /* on the heap: libuv lets go of it later */
+    uv_timer_t *timer; /* on the heap: libuv closes it later */
     struct bl_list watches;
     struct bl_buffer addresses;
     struct bl_semaphore ended;
@@ -34,7 +34,7 @@ struct lookup {
     int status;
 };
 
-/* ---- What is kept ---------------------------------------------------------------------------- */
+/* ---- Stored results -------------------------------------------------------------------------- */
 
 static void free_name(struct resolved_name *name)
 {
@@ -257,8 +257,7 @@ static int resolver_look_up(struct bl_client *client, struct bl_arena *arena, st
         client_on_loop(client, end_lookup, &lookup);
     if (code == 0 && lookup.addresses.size == 0) {
         snprintf(answer->message, sizeof answer->message, "%s",
-                 lookup.status == ARES_SUCCESS ? "it has no address"
-                                               : ares_strerror(lookup.status));
+                 lookup.status == ARES_SUCCESS ? "no address found" : ares_strerror(lookup.status));
         code = BL_ENOENT;
     }
     if (code == 0)
@@ -267,9 +266,9 @@ static int resolver_look_up(struct bl_client *client, struct bl_arena *arena, st
     return code;
 }
 
-/* ---- The system's own ------------------------------------------------------------------------ */
+/* ---- The system's resolver ------------------------------------------------------------------- */
 
-/* What the thread works on; its own. */
+/* Data owned by the thread. */
 struct system_lookup {
     char *host;
     int status;
@@ -315,7 +314,7 @@ static int ask_system(struct bl_arena *arena, struct bl_text host, struct resolv
         add_address(&addresses, each->ai_addr);
     if (addresses.size == 0) {
         snprintf(answer->message, sizeof answer->message, "%s",
-                 lookup->status != 0 ? gai_strerror(lookup->status) : "it has no address");
+                 lookup->status != 0 ? gai_strerror(lookup->status) : "no address found");
         code = BL_ENOENT;
     } else {
         answer->addresses = bl_arena_text(arena, bl_buffer_text(&addresses));
@@ -325,7 +324,7 @@ static int ask_system(struct bl_arena *arena, struct bl_text host, struct resolv
     return code;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------ */
+/* ---- Lookup ---------------------------------------------------------------------------------- */
 
 static bool is_localhost(struct bl_text host)
 {

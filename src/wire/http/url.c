@@ -22,8 +22,8 @@ static bool is_host_byte(char byte)
            byte == '.' || byte == '_';
 }
 
-/* A name whose last part is a number would be taken for an address, in one of the old forms
- * ("127.1", "0x7f000001") that each program reads differently. */
+/* True if the last label of a name is a number: it would be treated as an address in one of the old
+ * forms ("127.1", "0x7f000001"), which programs read differently. */
 static bool ends_in_number(struct bl_text host)
 {
     if (bl_text_ends_with(host, BL_TEXT(".")))
@@ -41,31 +41,30 @@ static bool ends_in_number(struct bl_text host)
     return last.size > 0;
 }
 
-/* NULL: it is fine. */
+/* Returns NULL, or what is wrong. */
 static const char *url_check_host(struct bl_text host, bool bracketed)
 {
     struct in6_addr address;
 
     if (host.size == 0)
-        return "it has no host";
+        return "no host in the address";
     if (host.size > HOST_MAX)
-        return "its host is longer than 253 bytes";
+        return "the host is longer than 253 bytes";
     if (bracketed)
-        return inet_pton(AF_INET6, host.data, &address) == 1
-                   ? NULL
-                   : "what stands in brackets is not an IPv6 address";
+        return inet_pton(AF_INET6, host.data, &address) == 1 ? NULL
+                                                             : "invalid IPv6 address in brackets";
     for (size_t i = 0; i < host.size; i++) {
         if (!is_host_byte(host.data[i]))
-            return "its host has a character that no host name has";
+            return "invalid character in the host name";
     }
     if (host.data[0] == '.' || host.data[0] == '-' || bl_text_find(host, BL_TEXT("..")) >= 0)
-        return "its host is not a host name";
+        return "the host is not a host name";
     if (ends_in_number(host) && inet_pton(AF_INET, host.data, &address) != 1)
-        return "its host is not an IPv4 address of four numbers";
+        return "invalid IPv4 address (expected four numbers)";
     return NULL;
 }
 
-/* In small letters, as names are compared. */
+/* Copies the host in lower case, as names are compared. */
 static struct bl_text copy_host(struct bl_arena *arena, struct bl_text host)
 {
     char *copy = bl_arena_alloc(arena, host.size + 1);
@@ -78,7 +77,7 @@ static struct bl_text copy_host(struct bl_arena *arena, struct bl_text host)
     return (struct bl_text){copy, host.size};
 }
 
-/* Takes the host off the front of `*rest`. NULL: done; else what is wrong. */
+/* Takes the host off the front of `*rest`. Returns NULL, or what is wrong. */
 static const char *take_host(struct bl_arena *arena, struct bl_text *rest, struct bl_url *url)
 {
     bool bracketed = rest->size > 0 && rest->data[0] == '[';
@@ -87,7 +86,7 @@ static const char *take_host(struct bl_arena *arena, struct bl_text *rest, struc
     if (bracketed) {
         const char *end = memchr(rest->data, ']', rest->size);
         if (end == NULL)
-            return "its bracket is not closed";
+            return "missing closing bracket";
         host = (struct bl_text){rest->data + 1, (size_t)(end - rest->data) - 1};
         *rest = (struct bl_text){end + 1, rest->size - host.size - 2};
     } else {
@@ -97,7 +96,7 @@ static const char *take_host(struct bl_arena *arena, struct bl_text *rest, struc
         *rest = (struct bl_text){rest->data + host.size, rest->size - host.size};
     }
     if (host.size > 0 && memchr(host.data, '\0', host.size) != NULL)
-        return "it has a NUL";
+        return "the address contains a NUL";
     url->host = copy_host(arena, host);
     return url_check_host(url->host, bracketed);
 }
@@ -110,12 +109,12 @@ static const char *url_take_port(struct bl_text rest, struct bl_url *url)
     if (rest.size == 0)
         return NULL;
     if (rest.data[0] != ':')
-        return "something stands between its host and its port";
+        return "unexpected text between host and port";
     rest = (struct bl_text){rest.data + 1, rest.size - 1};
     if (rest.size == 0)
         return NULL;
     if (bl_text_to_int64(rest, &port) != 0 || port < 1 || port > 65535)
-        return "its port is not a number from 1 to 65535";
+        return "invalid port (expected a number from 1 to 65535)";
     url->port = (uint16_t)port;
     return NULL;
 }
@@ -125,9 +124,9 @@ static const char *check_path(struct bl_text path)
     for (size_t i = 0; i < path.size; i++) {
         unsigned char byte = (unsigned char)path.data[i];
         if (byte == '#')
-            return "it has a fragment (#), which is never sent";
+            return "the address has a fragment (#), which is never sent";
         if (byte <= ' ' || byte >= 0x7F || byte == '\\')
-            return "its path has a character that must be written as %XX";
+            return "the path has a character that must be written as %XX";
     }
     return NULL;
 }
@@ -140,11 +139,11 @@ int bl_url_parse(struct bl_arena *arena, const char *text, struct bl_url *ret_ur
     const char *wrong;
 
     if (rest.size == 0)
-        return url_fail(error, "", "it is empty");
+        return url_fail(error, "", "the address is empty");
     if (strncasecmp(text, "https://", 8) == 0)
         url.secure = true;
     else if (strncasecmp(text, "http://", 7) != 0)
-        return url_fail(error, text, "it does not begin with http:// or https://");
+        return url_fail(error, text, "the address must start with http:// or https://");
     size_t scheme = url.secure ? 8 : 7;
     rest = (struct bl_text){rest.data + scheme, rest.size - scheme};
     size_t authority = strcspn(rest.data, "/?#");
@@ -152,9 +151,9 @@ int bl_url_parse(struct bl_arena *arena, const char *text, struct bl_url *ret_ur
     struct bl_text path = {rest.data + authority, rest.size - authority};
 
     if (place.size > 0 && memchr(place.data, '@', place.size) != NULL) {
-        /* Not shown: it may well be a password. */
+        /* Not shown: it may be a password. */
         return url_fail(error, url.secure ? "https://…@…" : "http://…@…",
-                        "it has a user name or password before its host");
+                        "the address contains a user name or password");
     }
     wrong = take_host(arena, &place, &url);
     if (wrong == NULL)

@@ -1,7 +1,7 @@
 #include "rpc.h"
 
-/* What a line that came in pieces may leave behind: one long line must not hold its memory for the
- * rest of the connection. */
+/* Largest buffer that is kept after a line: a long line must not hold its memory for the rest of
+ * the connection. */
 #define KEPT_MAX ((size_t)256 * 1024)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
@@ -9,7 +9,7 @@
 void rpc_lines_init(struct rpc_lines *lines, size_t line_max)
 {
     *lines = (struct rpc_lines){.line_max = line_max};
-    bl_buffer_init(&lines->pending, line_max + 1); /* with its CR */
+    bl_buffer_init(&lines->pending, line_max + 1); /* includes a CR */
 }
 
 void rpc_lines_done(struct rpc_lines *lines)
@@ -35,7 +35,7 @@ static int message_take_line(struct rpc_lines *lines, struct bl_text line, rpc_l
     return line.size > 0 ? take(context, line, false) : 0;
 }
 
-/* The last part of a line, whose LF has come. */
+/* Delivers the last part of a line, up to its LF. */
 static int message_end_line(struct rpc_lines *lines, struct bl_text part, rpc_line_take *take,
                             void *context)
 {
@@ -54,12 +54,12 @@ static int message_end_line(struct rpc_lines *lines, struct bl_text part, rpc_li
     return code;
 }
 
-/* A part whose line goes on. */
+/* Stores a part of an unfinished line. */
 static int keep_part(struct rpc_lines *lines, struct bl_text part, rpc_line_take *take,
                      void *context)
 {
     const struct bl_buffer *pending = &lines->pending;
-    /* The one byte more that there is room for may only be a CR. */
+    /* The buffer has room for one byte more, which must be a CR. */
     if (lines->skipping ||
         (bl_buffer_append(&lines->pending, part) == 0 &&
          (pending->size <= lines->line_max || pending->data[pending->size - 1] == '\r')))
@@ -91,7 +91,7 @@ int rpc_lines_end(struct rpc_lines *lines, rpc_line_take *take, void *context)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* What failed; `id` may be one that cannot be answered: then it is null. */
+/* Fills in the fault. `id` is NULL if the message cannot be answered by its id. */
 static int message_fail(struct bl_rpc_fault *fault, int code, const struct bl_json *id,
                         const char *message)
 {
@@ -118,7 +118,7 @@ static bool message_is_id(const struct bl_json *value)
            bl_json_is(value, BL_JSON_NULL);
 }
 
-/* Those who write `"params": null` mean none. */
+/* Some programs write `"params": null` for no params. */
 static const struct bl_json *present(const struct bl_json *value)
 {
     return bl_json_is(value, BL_JSON_NULL) ? NULL : value;
@@ -132,7 +132,7 @@ static int message_read_call(const struct bl_json *object, const struct bl_json 
     if (!bl_text_equal(bl_json_text(bl_json_get(object, BL_TEXT("jsonrpc"))), BL_TEXT("2.0")))
         return message_refuse(fault, id, "\"jsonrpc\" must be \"2.0\"");
     if (!bl_json_is(method, BL_JSON_STRING))
-        return message_refuse(fault, id, "\"method\" must be a text");
+        return message_refuse(fault, id, "\"method\" must be a string");
     if (params != NULL && !bl_json_is(params, BL_JSON_OBJECT) && !bl_json_is(params, BL_JSON_ARRAY))
         return message_refuse(fault, id, "\"params\" must be an object or an array");
     *ret_message = (struct bl_rpc_message){
@@ -144,7 +144,8 @@ static int message_read_call(const struct bl_json *object, const struct bl_json 
     return 0;
 }
 
-/* Whoever asked waits for it: so what can be understood of it is taken, though its shape be odd. */
+/* Reads an error leniently, because its request waits for it: everything that can be understood is
+ * used. */
 static void message_read_error(const struct bl_json *error, struct bl_rpc_message *message)
 {
     message->type = BL_RPC_ERROR;
@@ -156,7 +157,8 @@ static void message_read_error(const struct bl_json *error, struct bl_rpc_messag
     message->data = bl_json_is(error, BL_JSON_OBJECT) ? bl_json_get(error, BL_TEXT("data")) : error;
 }
 
-/* One that is wrong is never answered by its id: the peer would take that for an answer of ours. */
+/* An invalid response is never answered with its id: the peer would take that for an answer to one
+ * of its own requests. */
 static int read_response(const struct bl_json *object, const struct bl_json *id,
                          struct bl_rpc_message *ret_message, struct bl_rpc_fault *fault)
 {
@@ -201,10 +203,10 @@ int bl_rpc_message_read(struct bl_arena *arena, struct bl_text line,
     }
     if (!bl_json_is(value, BL_JSON_OBJECT))
         return message_refuse(ret_fault, NULL,
-                              "a message is one JSON object (batches are not taken)");
+                              "a message must be one JSON object (batches are not supported)");
     id = bl_json_get(value, BL_TEXT("id"));
     if (id != NULL && !message_is_id(id))
-        return message_refuse(ret_fault, NULL, "\"id\" must be a text, a number or null");
+        return message_refuse(ret_fault, NULL, "\"id\" must be a string, a number or null");
     return is_response(value) ? read_response(value, id, ret_message, ret_fault)
                               : message_read_call(value, id, ret_message, ret_fault);
 }
@@ -222,7 +224,7 @@ bool bl_rpc_id_equal(const struct bl_json *a, const struct bl_json *b)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* A message that is written: all of it comes into the buffer, or nothing. */
+/* A message being written: appended completely, or not at all. */
 struct writing {
     struct bl_json_writer writer;
     struct bl_buffer *out;
@@ -251,7 +253,7 @@ static void message_end(struct writing *writing)
         writing->out->size = writing->begin;
 }
 
-/* Between the parts of a JSON value a space is as good as a line end. */
+/* Replaces line breaks by spaces, which are equivalent between the parts of a JSON value. */
 static void join_lines(char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -259,7 +261,7 @@ static void join_lines(char *text, size_t size)
             text[i] = ' ';
 }
 
-/* Most values have no line end, and memchr finds that out at once. */
+/* Most values contain no line break, which memchr finds out quickly. */
 static void message_put_value(struct writing *writing, const char *key, struct bl_text json)
 {
     struct bl_buffer *out = writing->out;
