@@ -1,26 +1,27 @@
 /* Design notes.
  *
- * The root has one host for all cells of a run, made with the first of them; each agent has a
- * session there, which is the session that it holds. Cells of a turn live in a scope of their own
- * below the turn's: its stop ends them, and so does the end of the turn, by stopping that scope.
+ * The root has one host for all cells of a run, created with the first cell; each agent has a
+ * session there, which corresponds to the session that it holds. Cells of a turn are in a scope of
+ * their own below the turn's: its stop ends them, and so does the end of the turn, by stopping that
+ * scope.
  *
- * Who tells of an end: the call that is at work on a cell, because only it knows what the journal
- * may say (exec_stop.c); without one it is told from a queue, by a fiber that may wait for the
- * listener, which the host may not. */
+ * An end is reported by the call that works on the cell, because only that call knows what the
+ * journal may contain (exec_stop.c). Without such a call it is reported from a queue, by a fiber
+ * that may wait for the listener, which the host may not. */
 #include "parts.h"
 
-/* Remembered ones whose end the model was not told of: the oldest go first. */
+/* Limit of remembered cells whose end the model does not know: the oldest are dropped first. */
 #define KNOWN_MAX 1024u
 #define ORIGIN    "session"
 
-/* An end that the host has told of. */
+/* An end that the host reported. */
 struct agent_cell_end {
     struct bl_list link;
     char id[BL_CELL_ID_SIZE];
     struct agent_cell_fate fate;
 };
 
-/* ---- The cells that are known ---------------------------------------------------------------- */
+/* ---- Known cells ----------------------------------------------------------------------------- */
 
 struct agent_cell *agent_cell_find(const struct bl_agent *agent, struct bl_text id)
 {
@@ -69,13 +70,13 @@ void agent_cell_forget(struct agent_cell *cell)
     bl_free(cell);
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Reporting ------------------------------------------------------------------------------- */
 
 void agent_cell_tell_end(struct bl_agent *agent, struct agent_cell *cell,
                          const struct bl_tool_call *call, const struct agent_cell_fate *fate)
 {
     bool unknown = strcmp(fate->status, "unknown") == 0;
-    char id[BL_CELL_ID_SIZE]; /* the cell may be forgotten before the listener has heard all */
+    char id[BL_CELL_ID_SIZE]; /* a copy: the cell may be forgotten before the listener returns */
     struct bl_event event = {
         .type = cell->unsettled ? BL_EVENT_CELL_SETTLED : BL_EVENT_CELL_ENDED,
         .cell = id,
@@ -115,13 +116,13 @@ static struct agent_cell_end *make_end(const struct bl_cell_event *event)
     return end;
 }
 
-/* From the host: it must not wait. */
+/* Called by the host: it must not wait. */
 static void on_cell_event(void *context, const struct bl_cell_event *event)
 {
     struct bl_agent *agent = context;
     struct agent_cell *cell = agent_cell_find(agent, bl_text_from(event->cell_id));
 
-    /* What is created or decided is told by the call that asked for it. */
+    /* The call that requested it reports a creation or a decision. */
     if (event->type != BL_CELL_EVENT_ENDED)
         return;
     if (cell != NULL)
@@ -138,7 +139,7 @@ static void on_cell_event(void *context, const struct bl_cell_event *event)
     bl_semaphore_give(&agent->cells.come);
 }
 
-/* All that has come so far. */
+/* Reports all ends received so far. */
 static void tell_ends(struct bl_agent *agent)
 {
     struct bl_list *link;
@@ -147,7 +148,7 @@ static void tell_ends(struct bl_agent *agent)
         struct agent_cell_end *end = BL_CONTAINER(link, struct agent_cell_end, link);
         struct agent_cell *cell = agent_cell_find(agent, bl_text_from(end->id));
         struct agent_cell other = {0};
-        /* One of a host before us is known to nobody. */
+        /* A cell of an earlier host is unknown here. */
         bl_text_into(other.id, sizeof other.id, end->id);
         agent_cell_tell_end(agent, cell != NULL ? cell : &other, NULL, &end->fate);
         bl_free(end);
@@ -262,7 +263,7 @@ int agent_cells_open(struct bl_agent *agent, struct bl_cell_fault *fault)
         bl_lock_give(opening);
     } else {
         *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
-                                        .message = "the host of cells does not answer"};
+                                        .message = "the cell host does not answer"};
     }
     bl_shield_end(&shield);
     return code;
@@ -320,7 +321,7 @@ static void warn_ended(struct bl_agent *agent, const char *id)
 {
     char text[160];
 
-    bl_text_into(text, sizeof text, "A cell still ran, and ended with its turn: ");
+    bl_text_into(text, sizeof text, "A cell was still running, and ended with its turn: ");
     bl_text_into(text + strlen(text), sizeof text - strlen(text), id);
     bl_engine_tell(&agent->engine,
                    &(struct bl_event){.type = BL_EVENT_WARNING, .text = bl_text_from(text)});
@@ -333,7 +334,7 @@ void agent_cells_settle(void *context, struct bl_scope *scope)
 
     if (!cells->turn_open)
         return;
-    /* A stop says by its receipt what it ended. */
+    /* A stop lists in its receipt what it ended. */
     BL_LIST_EACH (link, &cells->known) {
         const struct agent_cell *cell = BL_CONTAINER(link, struct agent_cell, link);
         if (cell->of_turn && !cell->over && !bl_scope_stopped(scope))
@@ -346,7 +347,7 @@ void agent_cells_settle(void *context, struct bl_scope *scope)
     tell_ends(agent);
 }
 
-/* The model was told of its end, and so will whoever opens the session again. */
+/* Releases a cell: the model knows its end, and so will the next open of the session. */
 static void agent_cells_release(struct bl_agent *agent, struct agent_cell *cell)
 {
     struct bl_cell_fault *fault = bl_zalloc(sizeof *fault);
@@ -359,13 +360,13 @@ static void agent_cells_release(struct bl_agent *agent, struct agent_cell *cell)
         code = bl_cell_release(agent->cells.session, cell->id, cell->ended, &outcome, fault);
         bl_shield_end(&shield);
     }
-    /* What could not be released now is, with the next turn. */
+    /* A release that failed now is repeated with the next turn. */
     if (code == 0 || !bl_cell_code_retryable(fault->code))
         agent_cell_forget(cell);
     bl_free(fault);
 }
 
-/* What a turn that leaves no trace was told, the model has not heard. */
+/* Reverts what a turn that leaves no trace delivered: the model has not seen it. */
 static void agent_cells_take_back(struct agent_cell *cell)
 {
     cell->generation = cell->committed;

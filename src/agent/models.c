@@ -2,7 +2,7 @@
 
 #define OPERATION "choose the model"
 
-/* One that was made for somebody: a player of his own, or a connection of his own. */
+/* A model that was made for one agent: its own player, or its own connection. */
 struct made_model {
     struct bl_script_player *player;
     struct bl_remote *remote;
@@ -66,15 +66,15 @@ static int open_named(const struct bl_models *models, const char *name, struct m
         return code;
     if (found.provider == NULL || models->replay != NULL)
         return bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, OPERATION, name,
-                            "'%.100s' cannot be changed to here", name);
+                            "cannot switch to '%.100s' here", name);
     if (models->ledger != NULL && !found.profile->price.known)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, name,
-                            "a limit in USD is set, and the price of '%.100s' is not known", name);
+                            "a limit in USD is set, but the price of '%.100s' is unknown", name);
     return make_remote(models, &found, &made->remote, ret_model, error);
 }
 
-/* Without a name: the script from its beginning; a provider's model is the same for all. With the
- * script model a persona's own model means nothing: it plays everybody. */
+/* Without a name: the script from its beginning, or the provider's shared model. With the script
+ * model a persona's model has no effect: the script plays all agents. */
 static int source_open(void *context, const char *name, struct bl_model *ret_model,
                        void **ret_handle, struct bl_error *error)
 {

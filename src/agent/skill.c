@@ -8,12 +8,12 @@
 static const struct bl_member skill_members[] = {
     BL_MEMBER_STRING("name", name, .optional = true),
     BL_MEMBER_STRING("description", description,
-                     .about = "say in a line what it is for, and when to read it"),
+                     .about = "describe in one line what it is for, and when to read it"),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 
-/* Other members are for other programs that know skills. */
+/* Other members are for other programs that read skills. */
 static const struct bl_record skill_record = BL_RECORD("a skill", struct bl_skill, skill_members);
 
 static int read_skill(struct bl_arena *arena, const struct found_place *folder,
@@ -40,12 +40,12 @@ static int read_skill(struct bl_arena *arena, const struct found_place *folder,
                           FOUND_DESCRIPTION_MAX, &skill->description);
     if (code == 0 && strlen(skill->name) > LABEL_MAX) {
         code = bl_source_fail(&page.source, root, "a skill needs a name");
-        bl_error_hint(error, "say name: the folder's own is longer than %u bytes", LABEL_MAX);
+        bl_error_hint(error, "add name: the folder's name is longer than %u bytes", LABEL_MAX);
     }
     return code;
 }
 
-/* False: there are too many. */
+/* Returns false if there are too many. */
 static bool add_skill(struct bl_list *skills, struct bl_skill *skill)
 {
     size_t count = 0;
@@ -81,7 +81,7 @@ static bool skill_add_folder(struct bl_arena *arena, const struct found_place *f
             found_too_many(arena, notices, "skills", skill->path);
             return false;
         }
-        /* A folder without that file, or a file beside the folders, is none. */
+        /* A folder without that file, or a file next to the folders, is not a skill. */
         if (error.code != 0)
             found_notice(arena, notices, &error);
     }
@@ -91,7 +91,7 @@ static bool skill_add_folder(struct bl_arena *arena, const struct found_place *f
 void bl_skills_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_skills,
                     struct bl_list *notices)
 {
-    /* What other programs share stands behind what was written for this one. */
+    /* Our own folder comes after the one shared with other programs, so it takes precedence. */
     static const char *const below[] = {".agents/skills", ".belay/skills", NULL};
     const struct found_place *folders = found_places(arena, directory, "skills", below);
     bool room = true;

@@ -1,4 +1,4 @@
-/* Ollama's own format: its compatible endpoint ignores num_ctx, and cuts silently. */
+/* Ollama's own format: the compatible endpoint ignores num_ctx, and truncates silently. */
 #include "provider.h"
 
 #define BYTES_PER_TOKEN 4u
@@ -46,7 +46,7 @@ static void ollama_write_calls(struct bl_json_writer *writer, const struct bl_me
         bl_json_write_end(writer);
 }
 
-/* Thinking that came from this model; that of others stays away. */
+/* Returns the thinking of this model; that of others is not sent. */
 static struct bl_text own_thinking(const struct model_build *build,
                                    const struct bl_message *message)
 {
@@ -102,7 +102,7 @@ static void ollama_write_user(const struct model_build *build, struct bl_json_wr
     if (text.size == 0 && !images)
         return;
     if (text.size == 0 && model_has_block(message, BL_BLOCK_RESULT))
-        text = BL_TEXT("Images of the results above.");
+        text = BL_TEXT("Images from the results above.");
     begin_message(writer, "user", text);
     if (images)
         write_images(writer, message);
@@ -137,7 +137,7 @@ static void ollama_write_messages(const struct model_build *build, struct bl_jso
     bl_json_write_end(writer);
 }
 
-/* There is no choice of tools in this format: where none may be called, none is offered. */
+/* The format has no choice of tools: if none may be called, none is offered. */
 static void ollama_write_tools(const struct bl_request *request, struct bl_json_writer *writer)
 {
     if (request->tool_count == 0 || request->tools_forbidden)
@@ -175,7 +175,7 @@ static void ollama_write_options(const struct model_build *build, struct bl_json
         bl_json_put_string(writer, "think", "high");
     if (profile->keep_alive != NULL) {
         int64_t seconds;
-        /* A number is one of seconds; as a text it would need a unit. */
+        /* A number means seconds; a string would need a unit. */
         bl_json_write_key(writer, BL_TEXT("keep_alive"));
         if (bl_text_to_int64(bl_text_from(profile->keep_alive), &seconds) == 0)
             bl_json_write_int64(writer, seconds);
@@ -221,7 +221,7 @@ static int ollama_write_body(const struct model_build *build, struct bl_json_wri
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* Thinking has no end of its own: it is over when something else comes. */
+/* Thinking has no end marker: it is over when something else arrives. */
 struct state {
     bool thinking;
 };
@@ -250,7 +250,7 @@ static int ollama_take_thinking(struct model_decoder *decoder, struct bl_text te
     return model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
 }
 
-/* Calls come whole. Their arguments are an object, or, from some models, its text. */
+/* Calls arrive whole. Their arguments are an object, or, from some models, its text. */
 static int ollama_take_call(struct model_decoder *decoder, const struct bl_json *value)
 {
     const struct bl_json *function = bl_json_get(value, BL_TEXT("function"));
@@ -270,7 +270,7 @@ static int ollama_take_message(struct model_decoder *decoder, const struct bl_js
     const struct bl_json *calls = bl_json_get(message, BL_TEXT("tool_calls"));
     struct bl_text thinking = model_member(message, "thinking");
 
-    /* Servers that only imitate this format name it as elsewhere. */
+    /* Servers that only imitate this format use the name of another one. */
     if (thinking.size == 0)
         thinking = model_member(message, "reasoning_content");
     int result = ollama_take_thinking(decoder, thinking);
@@ -293,10 +293,10 @@ static int ollama_take_usage(struct model_decoder *decoder, const struct bl_json
     bool input_given = bl_json_int64(bl_json_get(data, BL_TEXT("prompt_eval_count")), &input);
     bool output_given = bl_json_int64(bl_json_get(data, BL_TEXT("eval_count")), &output);
 
-    /* Left out or zero: not counted. */
+    /* Missing or zero: not counted. */
     if (!output_given || output <= 0)
         return 0;
-    /* A prompt that was in the cache as a whole is not counted by some versions. */
+    /* Some versions do not count a prompt that is entirely in the cache. */
     if (input_given && input > 0)
         usage.input_tokens = (uint64_t)input;
     else if (decoder->assembly->request != NULL)
@@ -309,10 +309,10 @@ static int ollama_take_end(struct model_decoder *decoder, const struct bl_json *
 {
     struct bl_text reason = model_member(data, "done_reason");
 
-    /* The model was only loaded, or is being unloaded: nothing was asked of it. */
+    /* The model was only loaded, or is being unloaded: it did not get the request. */
     if (bl_text_equal(reason, BL_TEXT("load")) || bl_text_equal(reason, BL_TEXT("unload")))
         return model_fail(decoder->assembly, "server", 0,
-                          BL_TEXT("the server loaded the model, and did not answer"));
+                          BL_TEXT("the server loaded the model but did not answer"));
     int result = ollama_end_thinking(decoder);
     if (result == 0)
         result = ollama_take_usage(decoder, data);
@@ -344,7 +344,7 @@ static int model_ollama_finish(struct model_decoder *decoder)
                       BL_TEXT("the stream ended before the answer did"));
 }
 
-/* One line is all of it: the same object, once. */
+/* A whole answer is the same object as a line, once. */
 static int whole(struct model_decoder *decoder, const struct bl_json *answer)
 {
     if (!bl_json_is(bl_json_get(answer, BL_TEXT("message")), BL_JSON_OBJECT) &&

@@ -8,35 +8,35 @@ static int choice_refuse(const char *target, const char *message, const char *hi
     return BL_EINVAL;
 }
 
-/* What was asked for must be there: a limit of cost a price, a cassette a replay. */
+/* Checks the requirements of the options: a cost limit needs a price, a replay a cassette. */
 static int choice_check(const struct runtime_choice *choice, struct bl_error *error)
 {
     const struct bl_config_found *found = &choice->found;
 
     if (found->replay && choice->cassette_path == NULL)
-        return choice_refuse("--cassette", "to replay, a cassette is needed",
-                             "add --cassette FILE, one that --record has written", error);
+        return choice_refuse("--cassette", "--provider replay needs a cassette",
+                             "add --cassette FILE with a file that --record has written", error);
     if (!found->replay && choice->cassette_path != NULL)
-        return choice_refuse("--cassette", "a cassette is answered from by replay alone",
+        return choice_refuse("--cassette", "--cassette works only with --provider replay",
                              "add --provider replay", error);
     if (choice->recorded && found->provider == NULL)
-        return choice_refuse("--record", "the script model sends nothing that could be recorded",
-                             "leave --record out, or choose another --provider", error);
+        return choice_refuse("--record", "the script model sends no requests to record",
+                             "omit --record, or choose another --provider", error);
     if (choice->recorded && found->replay)
-        return choice_refuse("--record", "what is replayed is on record already",
-                             "leave --record out", error);
+        return choice_refuse("--record", "a replayed run is already recorded", "omit --record",
+                             error);
     if (!choice->budgeted || found->profile == NULL || found->profile->price.known)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose the model", "--max-budget-usd",
-                 "a limit in USD needs a price, and that of '%.200s' is not known",
+                 "a limit in USD needs a price, but the price of '%.200s' is unknown",
                  found->profile->model);
     bl_error_hint(error,
-                  "add it to prices.yaml (input, output; for anthropic cache_write, too), or "
-                  "'free: true' to the model, or leave --max-budget-usd out");
+                  "add it to prices.yaml (input, output; for anthropic also cache_write), or "
+                  "'free: true' to the model, or omit --max-budget-usd");
     return BL_EINVAL;
 }
 
-/* Before anything else is asked: a cassette says itself what it was recorded with. */
+/* Checked first: a cassette contains what it was recorded with. */
 static bool choice_is_replay(const struct runtime_choice *choice)
 {
     const char *provider = choice->provider;

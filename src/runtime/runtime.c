@@ -3,7 +3,7 @@
 
 #include "parts.h"
 
-/* ---- What is asked for ----------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static int runtime_check_mode(const struct bl_runtime *runtime,
                               const struct bl_workspace_request *request, struct bl_error *error)
@@ -13,18 +13,18 @@ static int runtime_check_mode(const struct bl_runtime *runtime,
     if (!request->mode_chosen || !bl_permission_mode_wider(request->mode, runtime->mode))
         return 0;
     bl_error_set(error, BL_EACCES, BL_KIND_USAGE, "choose the permission mode", "permission_mode",
-                 "permission mode '%s' lets more through than '%s', with which belay was started",
+                 "permission mode '%s' allows more than '%s', which belay was started with",
                  bl_permission_mode_name(request->mode), widest);
-    bl_error_hint(error, "ask for a narrower one, or start belay with --permission-mode %s",
+    bl_error_hint(error, "request a stricter mode, or start belay with --permission-mode %s",
                   bl_permission_mode_name(request->mode));
     return BL_EACCES;
 }
 
-/* Folders, looked at on a thread, because a dead disk blocks. */
+/* Folders to check on a thread, because a dead disk blocks. */
 struct folder_check {
     struct bl_arena arena;
-    const char *const *paths; /* end in NULL */
-    const char *bad;          /* NULL: they are all there */
+    const char *const *paths; /* NULL-terminated */
+    const char *bad;          /* NULL: all exist */
     int failed;               /* its errno */
 };
 
@@ -85,7 +85,7 @@ static int runtime_check_folders(const struct bl_workspace_request *request, str
     return code;
 }
 
-/* What the runtime was started with, narrowed by the request. */
+/* Returns the runtime's options, narrowed by the request. */
 static struct bl_workspace_options runtime_narrow(const struct bl_runtime *runtime,
                                                   const struct bl_workspace_request *request,
                                                   struct bl_arena *arena)
@@ -137,7 +137,8 @@ int bl_runtime_open(struct bl_runtime *runtime, const struct bl_workspace_reques
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-/* Of the model that the options choose: it is made for that, and not called. */
+/* Returns whether the model of the options accepts images: the model is made for this check, and
+ * not called. */
 static bool runtime_takes_images(const struct runtime_choice *choice)
 {
     struct bl_model model = {0};

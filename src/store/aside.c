@@ -1,4 +1,4 @@
-/* A file that cannot be used is renamed, never deleted. */
+/* A file that cannot be used is renamed and never deleted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,13 +6,13 @@
 
 #include "parts.h"
 
-/* Where SQLite locks a database: the bytes after the first gibibyte. Whoever has the file open with
- * a log holds one of them. */
+/* The range in which SQLite locks a database: the bytes after the first gibibyte. A process that
+ * has the file open in WAL mode holds one of them. */
 #define LOCK_START 0x40000000
 #define LOCK_SIZE  512
 
-/* What SQLite keeps beside the file, then the file: moved last, it is there as long as anything of
- * it is. */
+/* The files of SQLite beside the database, then the database itself: it is moved last, so that it
+ * exists as long as any of these does. */
 static const char *const suffixes[] = {"-wal", "-shm", "-journal", ""};
 
 struct aside {
@@ -48,14 +48,14 @@ static int refuse_open(struct aside *aside)
     struct flock lock = {.l_type = F_WRLCK, .l_start = LOCK_START, .l_len = LOCK_SIZE};
     int fd = open(aside->where, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return errno == ENOENT ? aside_fail(aside, "there is no such file") : 0;
+        return errno == ENOENT ? aside_fail(aside, "cannot open the file") : 0;
     int result = fcntl(fd, F_GETLK, &lock);
     close(fd);
     if (result != 0 || lock.l_type == F_UNLCK)
         return 0;
     bl_error_set(&aside->error, BL_EBUSY, BL_KIND_FILESYSTEM, "move the store aside", aside->where,
                  "%s is in use by pid %d", aside->where, (int)lock.l_pid);
-    bl_error_hint(&aside->error, "let it end first");
+    bl_error_hint(&aside->error, "wait for it to end, or stop it");
     return BL_EBUSY;
 }
 
@@ -71,9 +71,9 @@ static void run_aside(void *payload)
         if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
             moved |= (size_t)1 << i;
         else if (errno != ENOENT || main_file)
-            aside->code = aside_fail(aside, "it cannot be renamed");
+            aside->code = aside_fail(aside, "cannot rename the file");
     }
-    /* All of it, or nothing. */
+    /* On failure, undoes the renames. */
     for (size_t i = 0; i < BL_COUNT(suffixes) && aside->code != 0; i++) {
         const char *from = bl_arena_printf(&aside->arena, "%s%s", aside->to, suffixes[i]).data;
         const char *to = bl_arena_printf(&aside->arena, "%s%s", aside->where, suffixes[i]).data;

@@ -1,7 +1,7 @@
-/* What a held session keeps of its cells. */
+/* Cells of a held session. */
 #include "parts.h"
 
-/* A session's cells write at once, from many fibers: each counts as work of its own. */
+/* Cells of a session write at the same time, from many fibers: each counts as separate work. */
 static enum store_lane_end store_cell_run(struct bl_store_session *held, struct store_write *write,
                                           int *ret_code, struct bl_error *error)
 {
@@ -34,7 +34,8 @@ static void take_doubt(struct bl_store_session *held, struct bl_text id)
     bl_list_push_back(&held->doubts, &doubt->link);
 }
 
-/* Each is out of the list while it is seen to: what comes after it in the lane finds it gone. */
+/* Each doubt is removed from the list before its job is queued, so that later jobs in the lane do
+ * not queue it again. */
 int store_doubts_settle(struct bl_store_session *held, struct bl_error *error)
 {
     struct bl_list *link;
@@ -102,7 +103,7 @@ int bl_store_cell_yield(struct bl_store_session *held, const struct bl_store_cel
     return code;
 }
 
-/* ---- Its end ---- */
+/* ---- The end ---- */
 
 static void copy_value(struct store_write *write, const struct bl_store_value *value)
 {
@@ -136,8 +137,8 @@ int bl_store_cell_end(struct bl_store_session *held, const struct bl_store_cell 
         own = (struct bl_error){0};
         code =
             bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "end the cell", held->store->where,
-                         "the store has not answered: the end of cell " BL_TEXT_FORMAT
-                         " may be in session %s, or not",
+                         "the store did not respond: it is unknown whether cell " BL_TEXT_FORMAT
+                         " has ended in session %s",
                          BL_TEXT_ARG(cell->id), held->id);
         bl_error_name_set(&own, "commit_unknown");
     }
@@ -166,7 +167,7 @@ int bl_store_cells_forget(struct bl_store_session *held, struct bl_error *error)
     return code;
 }
 
-/* ---- Looking ---- */
+/* ---- Reading ---- */
 
 static struct store_look *store_cell_make_look(const struct bl_store_session *held,
                                                enum store_operation operation)

@@ -1,4 +1,4 @@
-/* A feature that is held, and looking at features. */
+/* A held feature, and reading features. */
 #include "parts.h"
 
 /* ---- Hold ---- */
@@ -20,14 +20,14 @@ static int store_feature_check_options(const struct bl_store_feature_options *op
 {
     if (!id_valid(options->id)) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "hold the feature", options->id,
-                     "this is no id of a feature");
+                     "invalid feature id");
         bl_error_hint(error, "use a letter or digit, then up to 63 of A-Z, a-z, 0-9, _ and -");
         return BL_EINVAL;
     }
     if (options->repository[0] == '/')
         return 0;
     return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "hold the feature", options->repository,
-                        "the path of a repository is absolute");
+                        "the path of a repository must be absolute");
 }
 
 static struct store_feature_hold *store_feature_make_hold(
@@ -75,7 +75,8 @@ int bl_store_feature_hold(struct bl_store *store, const struct bl_store_feature_
         held->generation = hold->generation;
         *ret_held = held;
     } else {
-        /* If it takes place after all, the next hold finds a lease whose handle is not open. */
+        /* If the hold takes effect after all, the next hold finds a lease whose handle is not open.
+         */
         free_feature(held);
     }
     store_job_leave(&hold->job);
@@ -112,7 +113,7 @@ static int store_feature_check_object(struct bl_text json, const char *what, con
     struct bl_arena arena = {0};
     const struct bl_json *value;
     struct bl_json_fault fault;
-    char why[192] = "it is another value";
+    char why[192] = "it has another type";
     int code = bl_json_read(&arena, json, NULL, &value, &fault);
     if (code != 0)
         bl_json_fault_text(&fault, why, sizeof why);
@@ -122,7 +123,7 @@ static int store_feature_check_object(struct bl_text json, const char *what, con
     if (code == 0)
         return 0;
     return bl_error_set(error, code, BL_KIND_PARSE, "write to the feature", id,
-                        "%.100s is one JSON object: %s", what, why);
+                        "%.100s must be one JSON object: %s", what, why);
 }
 
 static int check_write(const struct bl_store_feature *held,
@@ -165,7 +166,7 @@ static struct store_feature_write *copy_write(struct bl_store_feature *held,
     return copy;
 }
 
-/* Tasks of a feature write at once, from many fibers: each counts as work of its own. */
+/* Tasks of a feature write at the same time, from many fibers: each counts as separate work. */
 static enum store_lane_end store_feature_run(struct bl_store_feature *held,
                                              struct store_feature_write *write, int *ret_code,
                                              struct bl_error *error)
@@ -192,14 +193,14 @@ int bl_store_feature_write(struct bl_store_feature *held,
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "write to the feature",
                             held->store->where,
-                            "the store has not answered: what was written of feature %s may be in "
-                            "it, or not",
+                            "the store did not respond: it is unknown whether the write to feature "
+                            "%s took place",
                             held->id);
         bl_error_name_set(&own, "commit_unknown");
     }
     if (code == 0 && job->generation > held->generation)
         held->generation = job->generation;
-    /* What was cancelled before its turn was its caller's to give up. */
+    /* A write that was cancelled before it was run is not a failure: its caller gave it up. */
     if (code != 0 && !(end == STORE_NOT_RUN && code == BL_ECANCELED))
         held->failed = true;
     store_job_leave(&job->job);
@@ -224,7 +225,7 @@ void bl_store_feature_release(struct bl_store_feature *held)
     free_feature(held);
 }
 
-/* ---- Looking ---- */
+/* ---- Reading ---- */
 
 static struct store_feature_look *store_feature_make_look(struct bl_store *store,
                                                           enum store_operation operation,

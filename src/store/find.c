@@ -1,7 +1,7 @@
-/* Looking up a piece of work by its id alone. */
+/* Finds a piece of work by its id. */
 #include "parts.h"
 
-/* Longer ones are none of ours: a path, two ids, and their slashes. */
+/* Longer texts are not ids: a path, two ids, and their slashes. */
 #define ID_SIZE_MAX 4400
 
 static int check_id(const char *id, struct bl_error *error)
@@ -9,8 +9,8 @@ static int check_id(const char *id, struct bl_error *error)
     size_t size = id != NULL ? strnlen(id, ID_SIZE_MAX + 1) : 0;
     if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid((struct bl_text){id, size}))
         return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "look up", NULL, "that is no id");
-    bl_error_hint(error, "ids are as `belay ps` and `belay session list` show them");
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "look up", NULL, "invalid id");
+    bl_error_hint(error, "`belay ps` and `belay session list` show ids");
     return BL_EINVAL;
 }
 

@@ -1,13 +1,14 @@
 /* Design notes.
  *
- * No lock and no thread of its own: the queue belongs to the loop, and a batch to the thread from
- * the call to its end. A caller may leave at any moment (the limit of its shield, a stop). What it
- * leaves in the queue is taken out and was never run; what is running stays the batch's, and is
- * freed with it. A leader that leaves does not take its batch along: the end of the work is told on
- * the loop's thread either way, and those who still wait get their answers.
+ * A lane has no lock and no thread of its own: the queue belongs to the loop, and a batch belongs
+ * to the thread from the call to its end. A caller may leave at any time (the limit of its shield,
+ * a stop). A job that is still queued is then removed without being run; a running job stays with
+ * the batch, and is freed with it. A leader that leaves does not take its batch along: the end of
+ * the work is reported on the loop's thread in any case, and the remaining callers get their
+ * answers.
  *
- * A batch that has been running for longer than any caller waits is stuck: a dead disk. Until it
- * comes back, new callers are told at once. */
+ * A batch that runs longer than any caller waits is stuck, for example on a failed disk. Until it
+ * returns, new callers are refused at once. */
 #include <assert.h>
 
 #include "parts.h"
@@ -75,11 +76,13 @@ void store_lane_init(struct store_lane *lane, const char *where, size_t jobs_max
     bl_semaphore_init(&lane->idle, 0);
 }
 
-/*   queued   --taken into a batch-->    running
- *   running  --answered-->              done
- *   running  --not begun after all-->   queued
+/* Moves a job to another state:
  *
- * On the loop's thread alone, by this alone. */
+ *   queued   --taken into a batch-->    running
+ *   running  --answered-->              done
+ *   running  --could not start-->       queued
+ *
+ * Only this function changes the state, on the loop's thread. */
 static void lane_move(struct store_job *job, enum store_job_state to)
 {
     static const unsigned char moves[] = {
@@ -106,7 +109,7 @@ static struct store_job *find_urgent(const struct store_lane *lane)
     return NULL;
 }
 
-/* The first in line leads, when nothing runs and nobody is about to. */
+/* Makes the first job in the queue the leader, if no batch is running or about to start. */
 static void choose_leader(struct store_lane *lane)
 {
     if (lane->running != NULL || lane->leader != NULL || bl_list_empty(&lane->queue))
@@ -144,7 +147,8 @@ static struct store_batch *take_batch(struct store_lane *lane)
     return batch;
 }
 
-/* On the loop's thread, in the leader or after it has left: every job has its answer. */
+/* Completes a batch, on the loop's thread, in the leader or after it has left: every job has its
+ * answer. */
 static void finish_batch(void *payload)
 {
     struct store_batch *batch = payload;
@@ -152,7 +156,7 @@ static void finish_batch(void *payload)
     struct bl_list *link;
     lane->running = NULL;
     lane->was_ahead = lane->ahead;
-    /* Before the others are woken: the thread is not to wait for what they have to do. */
+    /* Before the others are woken, so that the thread does not wait for what they do. */
     choose_leader(lane);
     lane->prompt = lane->leader != NULL;
     while ((link = bl_list_pop_front(&batch->jobs)) != NULL) {
@@ -168,7 +172,7 @@ static void finish_batch(void *payload)
         bl_semaphore_give(&lane->idle);
 }
 
-/* It was not begun: in line again, at the front, as they stood. */
+/* Puts a batch that could not start back at the front of the queue, in the same order. */
 static void lane_put_back(struct store_batch *batch)
 {
     struct store_lane *lane = batch->lane;
@@ -193,11 +197,11 @@ static void lane_run_batch(void *payload)
     batch->lane->run(batch->lane->context, &batch->jobs);
 }
 
-/* One batch, with the caller's job in it. 0, or why the caller need not wait any longer. */
+/* Runs one batch that includes the caller's job. Returns 0, or why the caller stops waiting. */
 static int lead(struct store_lane *lane)
 {
     bool abandoned;
-    /* After a pause, those who run in this same turn of the loop come along. */
+    /* After a pause, jobs from the same turn of the loop join the batch. */
     if (!lane->prompt)
         bl_yield();
     lane->prompt = false;
@@ -218,8 +222,8 @@ static int refuse_stuck(const struct store_lane *lane, struct bl_error *error)
     char since[32];
     bl_duration_format((int64_t)running_ns(lane), since);
     bl_error_set(error, BL_EBUSY, BL_KIND_FILESYSTEM, "store", lane->where,
-                 "the store does not answer: the file system has held a write for %s", since);
-    bl_error_hint(error, "see whether the disk under %s is well; nothing was changed", lane->where);
+                 "the store does not respond: a write has been blocked for %s", since);
+    bl_error_hint(error, "check the disk of %s; nothing was changed", lane->where);
     return BL_EBUSY;
 }
 
@@ -228,11 +232,11 @@ static int explain_left(const struct store_lane *lane, int code, bool running,
 {
     if (code == BL_ETHREADS)
         return bl_error_set(error, code, BL_KIND_RUNTIME, "store", lane->where,
-                            "no thread to be had for the store");
+                            "no thread available for the store");
     return bl_error_set(error, code, BL_KIND_FILESYSTEM, "store", lane->where,
-                        running ? "the store did not answer in time; what was asked of it may "
-                                  "still take place"
-                                : "the store did not come to it in time; nothing was changed");
+                        running ? "the store did not respond in time; the operation may still take "
+                                  "place"
+                                : "the store was busy for too long; nothing was changed");
 }
 
 enum store_lane_end store_lane_call(struct store_lane *lane, struct store_job *job, int *ret_code,

@@ -1,4 +1,4 @@
-/* Tasks of other protocols: work that somebody comes back for. */
+/* Tasks of other protocols: work that a client asks about later. */
 #include "parts.h"
 
 static const char *const ends[] = {"completed", "failed", "cancelled"};
@@ -15,8 +15,8 @@ static struct store_task *store_make_task(struct bl_store *store, enum store_ope
     return task;
 }
 
-/* Runs and leaves a job that writes. One that was under way when its caller was stopped may be in
- * the store: its caller is to know. */
+/* Runs and leaves a job that writes. If its caller was stopped while it was running, the write may
+ * have taken place: the caller is told so. */
 static int run_write(struct bl_store *store, struct store_task *task, const char *operation,
                      struct bl_error *error)
 {
@@ -25,7 +25,8 @@ static int run_write(struct bl_store *store, struct store_task *task, const char
     if (store_run(store, &task->job, &code, &own) == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, operation, store->where,
-                            "the store has not answered: task %.100s may be in it as asked, or not",
+                            "the store did not respond: it is unknown whether task %.100s was "
+                            "written",
                             task->task.id);
         bl_error_name_set(&own, "commit_unknown");
     }
@@ -40,7 +41,7 @@ int bl_store_task_begin(struct bl_store *store, const struct bl_store_task *task
 {
     if (task->id == NULL || task->id[0] == '\0' || task->kind == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "begin the task", task->id,
-                            "a task has an id and a kind");
+                            "a task needs an id and a kind");
     struct store_task *begin = store_make_task(store, STORE_TASK_BEGIN, task->id);
     begin->task.kind = store_job_string(&begin->job, task->kind);
     begin->task.session = store_job_string(&begin->job, task->session);
@@ -64,7 +65,7 @@ int bl_store_task_end(struct bl_store *store, const struct bl_store_task *task,
     const char *status = find_end(task->status);
     if (status == NULL || task->id == NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "end the task", task->id,
-                            "a task ends as completed, failed or cancelled");
+                            "invalid end of a task (expected completed, failed or cancelled)");
     struct store_task *end = store_make_task(store, STORE_TASK_END, task->id);
     end->task.status = status;
     end->task.ended_wall_ns = task->ended_wall_ns != 0 ? task->ended_wall_ns : end->wall_ns;
@@ -89,7 +90,7 @@ static void copy_task(struct bl_arena *arena, const struct bl_store_task *from,
     to->receipt = bl_arena_text(arena, from->receipt);
 }
 
-/* Runs and leaves a job that answers with the task. */
+/* Runs and leaves a job whose answer is the task. */
 static int run_get(struct bl_store *store, struct store_task *get, struct bl_arena *arena,
                    struct bl_store_task *ret_task, bool *ret_unsettled, struct bl_error *error)
 {
@@ -114,7 +115,7 @@ int bl_store_task_get(struct bl_store *store, struct bl_arena *arena, const char
     struct bl_store_task task = {0};
     int code =
         run_get(store, store_make_task(store, STORE_TASK_GET, id), arena, &task, &unsettled, error);
-    /* A look needs no lock; only what it finds to be written takes its turn among the writers. */
+    /* Reading needs no lock; only the writes that it finds necessary wait for other writers. */
     if (code == 0 && unsettled && !store->reading) {
         task = (struct bl_store_task){0};
         code = run_get(store, store_make_task(store, STORE_TASK_SETTLE, id), arena, &task,

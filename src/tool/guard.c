@@ -2,20 +2,20 @@
  *
  * A star in an allowing pattern stands for arguments. It must not stand for a command that bash or
  * a program then runs, and bash hides such commands well: `printf -v`, `test -v`, `read`, `wait -p`
- * and others take the name of a variable, evaluate a subscript in it, and a subscript may hold a
- * command substitution, in single quotes too; a variable with the integer attribute (RANDOM)
- * evaluates what is assigned to it; `printf %n PATH` is an assignment. `$_` and a file's name can
- * carry `-v` to where an option is read. So a builtin that evaluates its arguments is allowed by a
- * star only in a form that is known to evaluate nothing, and otherwise by a pattern without a star
- * alone: then the user wrote that very command. */
+ * and others take the name of a variable and evaluate a subscript in it, and a subscript may hold a
+ * command substitution, even in single quotes. A variable with the integer attribute (RANDOM)
+ * evaluates the value assigned to it. `printf %n PATH` is an assignment. `$_` and a file name can
+ * put `-v` where an option is read. So a star allows a builtin that evaluates its arguments only in
+ * a form that is known to evaluate nothing. Any other form needs a pattern without a star: then the
+ * user wrote that very command. */
 #include <ctype.h>
 
 #include "tool/builtin/shell.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* An unquoted byte that may begin a glob, braces or a tilde. The end of a word is not looked for:
- * it may hold quoted blanks. */
+/* Returns whether an unquoted byte may begin a glob, braces or a tilde. This does not look for the
+ * end of the word, which may hold quoted blanks. */
 static bool guard_is_pattern(struct bl_text rest, bool first)
 {
     switch (rest.data[0]) {
@@ -28,7 +28,7 @@ static bool guard_is_pattern(struct bl_text rest, bool first)
     }
 }
 
-/* One byte, escape or expansion, with the state of the double quotes. Returns its size. */
+/* Consumes one byte, escape or expansion, and tracks double quotes. Returns its size. */
 static size_t guard_take(struct bl_text rest, bool *quoted, bool first, char *out, size_t *size,
                          struct shell_word *word)
 {
@@ -83,7 +83,7 @@ bool shell_word_next(struct bl_text *rest, char *scratch, struct shell_word *ret
 struct guard_words {
     struct shell_word *words;
     size_t count;
-    bool alone; /* the command is the only one */
+    bool alone; /* it is the only command */
 };
 
 static bool guard_is(const struct shell_word *word, const char *text)
@@ -99,7 +99,7 @@ static bool guard_all_literal(const struct guard_words *arguments)
     return true;
 }
 
-/* %n assigns to the variable that the argument names. */
+/* Returns whether the format contains %n, which assigns to the variable named by the argument. */
 static bool guard_format_assigns(struct bl_text format)
 {
     for (size_t i = 0; i < format.size; i++) {
@@ -113,7 +113,7 @@ static bool guard_format_assigns(struct bl_text format)
     return false;
 }
 
-/* The format is literal, and no option: what follows it is data. */
+/* Harmless if the format is literal and not an option: then the rest is data. */
 static bool guard_printf(const struct guard_words *arguments)
 {
     size_t at = guard_is(&arguments->words[0], "--") ? 1 : 0;
@@ -136,7 +136,8 @@ static bool guard_is_variable_test(const struct shell_word *word)
     return guard_is(word, "-v") || guard_is(word, "-R");
 }
 
-/* The operator is literal; or all is, and no name of a variable has a subscript. */
+/* Harmless if the operator is literal; or if all words are literal, and no tested variable name has
+ * a subscript. */
 static bool guard_test(const struct guard_words *arguments)
 {
     const struct shell_word *words = arguments->words;
@@ -160,7 +161,7 @@ static bool guard_test(const struct guard_words *arguments)
            (count == 3 && guard_is_binary(&words[1]));
 }
 
-/* The same up to the closing bracket, which must be one. */
+/* The same up to the last word, which must be the closing bracket. */
 static bool guard_bracket(const struct guard_words *arguments)
 {
     struct guard_words inside = *arguments;
@@ -169,8 +170,9 @@ static bool guard_bracket(const struct guard_words *arguments)
            (inside.count == 0 || guard_test(&inside));
 }
 
-/* An option that takes no name, or a number; a number; or a name in small letters, because bash
- * evaluates what is assigned to some of its own variables, as RANDOM. */
+/* Returns whether the word is an option that takes no name, or takes a number; a number; or a name
+ * in lower case, because bash evaluates values assigned to some of its own variables, such as
+ * RANDOM. */
 static bool guard_is_read_word(struct bl_text word)
 {
     bool option = word.size > 1 && word.data[0] == '-';
@@ -186,7 +188,7 @@ static bool guard_is_read_word(struct bl_text word)
     return true;
 }
 
-/* Nothing runs after it that would see what was read. */
+/* Harmless if no other command runs that could use the variables read. */
 static bool guard_read(const struct guard_words *arguments)
 {
     bool harmless = arguments->alone && guard_all_literal(arguments);
@@ -195,20 +197,21 @@ static bool guard_read(const struct guard_words *arguments)
     return harmless;
 }
 
-/* These only say what a name stands for. */
+/* Harmless if the command only reports what a name stands for. */
 static bool guard_command(const struct guard_words *arguments)
 {
     return guard_is(&arguments->words[0], "-v") || guard_is(&arguments->words[0], "-V");
 }
 
-/* An expansion that the shell splits: any words may come of it. `$_` is what the last command ended
- * in, and an attacker may have written that. A glob or braces keep what stands before them. */
+/* Returns whether the word is an expansion that the shell splits, which can produce any words. `$_`
+ * is the last argument of the previous command, which an attacker may have chosen. A glob or braces
+ * keep the text before them. */
 static bool guard_is_any_words(const struct shell_word *word)
 {
     return word->splits && memchr(word->value.data, '$', word->value.size) != NULL;
 }
 
-/* No word runs a program, deletes or writes, or could become one that does. */
+/* Harmless if no word runs a program, deletes or writes, or could become one that does. */
 static bool guard_find(const struct guard_words *arguments)
 {
     static const char *const actions[] = {"-exec",    "-execdir", "-ok",  "-okdir",  "-delete",
@@ -223,14 +226,14 @@ static bool guard_find(const struct guard_words *arguments)
     return true;
 }
 
-/* Nothing is known to be harmless. */
+/* No form is known to be harmless. */
 static bool guard_never(const struct guard_words *arguments)
 {
     (void)arguments;
     return false;
 }
 
-/* The programs and builtins that a star may stand for the arguments of only in some forms. */
+/* The programs and builtins whose arguments a star may match only in some forms. */
 static const struct guard_entry {
     const char *name;
     bool (*is_harmless)(const struct guard_words *arguments);
@@ -284,8 +287,8 @@ enum command_guard command_guard(struct bl_arena *arena, struct bl_text part, bo
     return shell_runs_others(program) ? COMMAND_GUARD_NAMED : COMMAND_GUARD_NONE;
 }
 
-/* Whether the pattern says, before its first star, what the program is to run: a word besides the
- * program, options, assignments and numbers. */
+/* Returns whether the pattern names, before its first star, the command that the program is to run:
+ * a word other than the program, options, assignments and numbers. */
 static bool guard_names_command(struct bl_text literal)
 {
     struct bl_text word = shell_first_word(literal);
@@ -320,7 +323,7 @@ const char *command_guard_text(enum command_guard guard)
     static const char *const texts[] = {
         [COMMAND_GUARD_NONE] = "",
         [COMMAND_GUARD_NAMED] = "a program that runs other commands",
-        [COMMAND_GUARD_WORD] = "a command name that the shell has to expand",
+        [COMMAND_GUARD_WORD] = "a command name that the shell expands",
         [COMMAND_GUARD_EXACT] = "a command that can evaluate or run its arguments",
     };
     return texts[guard];

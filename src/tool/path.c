@@ -1,10 +1,10 @@
-/* Where the paths of tools lead.
+/* Resolution of the paths that tools get.
  *
- * Design notes. A path is looked at twice. First it is resolved, by hand, part by part, with each
- * link followed: that gives the name which rules and results speak of, and says precisely what is
- * wrong with it. What was found may change before it is used, so a file is then opened from a
- * descriptor of its root on, and no link at all is followed: the resolved path has none. So a link
- * that is swapped in meanwhile leads nowhere, and the name that was allowed is the one in use. */
+ * Design notes. A path is resolved twice. First it is resolved by hand, part by part, following
+ * each link: that gives the name used in rules and results, and a precise error if it is wrong. The
+ * files may change before the path is used, so the file is then opened from a descriptor of its
+ * root and no link is followed: the resolved path has none. A link swapped in meanwhile therefore
+ * leads nowhere, and the name that was allowed is the one in use. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +19,18 @@
 
 #define LINKS_MAX 40u
 #define SHOWN_MAX ((size_t)240)
-/* Names of a folder that are looked at for what may have been meant. */
+/* Maximum number of folder entries read for a suggestion. */
 #define SUGGESTIONS_MAX 2000u
 
-/* A path on its way. */
+/* The state of a resolution. */
 struct path_walk {
     struct bl_arena *arena;
     struct bl_text at;   /* absolute, without links; "/" alone ends in '/' */
-    struct bl_text rest; /* to be looked at */
-    char *target;        /* of the newest link; PATH_MAX bytes, while it is under way */
+    struct bl_text rest; /* not yet resolved */
+    char *target;        /* of the newest link; PATH_MAX bytes, during the walk */
     unsigned links;
     bool missing;            /* `at` does not exist */
-    struct bl_text vanished; /* the first part of it that does not */
+    struct bl_text vanished; /* the first part of it that does not exist */
 };
 
 const char *tool_path_show(struct bl_arena *arena, struct bl_text bytes)
@@ -83,7 +83,7 @@ static int follow_link(struct path_walk *walk, struct bl_text target)
     return 0;
 }
 
-/* One part further. 0, or errno. */
+/* Resolves one more part. Returns 0, or errno. */
 static int walk_part(struct path_walk *walk, struct bl_text part)
 {
     if (part.size == 0 || bl_text_equal(part, BL_TEXT(".")))
@@ -113,7 +113,7 @@ static int walk_part(struct path_walk *walk, struct bl_text part)
 static int walk_all(struct path_walk *walk)
 {
     int code = 0;
-    /* Not in the arena: that is a turn's, and lives as long as its session. */
+    /* Not in the arena, which belongs to a turn and lives as long as its session. */
     walk->target = bl_alloc(PATH_MAX);
     while (code == 0 && walk->rest.size > 0) {
         const char *slash = memchr(walk->rest.data, '/', walk->rest.size);
@@ -137,7 +137,7 @@ static size_t list_count(const char *const *list)
     return count;
 }
 
-/* Those that are not there are left out. */
+/* Pins the folders that exist. */
 static struct bl_pin *pin_list(struct bl_arena *arena, const char *const *list)
 {
     size_t count = list_count(list), kept = 0;
@@ -195,7 +195,7 @@ struct tool_roots tool_roots_copy(const struct bl_toolbox *toolbox, struct bl_ar
     };
 }
 
-/* True when it is the folder, or below it; both without links. */
+/* Returns true if the path is the folder or below it; both without links. */
 static bool tool_path_below(struct bl_text path, struct bl_text folder)
 {
     return is_root(folder) || (bl_text_starts_with(path, folder) &&
@@ -210,7 +210,7 @@ static const struct bl_pin *root_among(const struct bl_pin *list, struct bl_text
     return NULL;
 }
 
-/* The root that holds it for that use; NULL: none does. */
+/* Returns the root that holds the path for that use, or NULL if none does. */
 static const struct bl_pin *path_root_of(const struct tool_roots *roots, struct bl_text path,
                                          enum path_use use)
 {
@@ -222,7 +222,7 @@ static const struct bl_pin *path_root_of(const struct tool_roots *roots, struct 
     return root;
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static struct bl_text say_outside(const struct tool_roots *roots, struct bl_arena *arena,
                                   const struct path_walk *walk, struct bl_text given)
@@ -230,18 +230,17 @@ static struct bl_text say_outside(const struct tool_roots *roots, struct bl_aren
     const char *shown = tool_path_show(arena, given);
     const char *workspace = tool_path_show(arena, bl_text_from(roots->workspace.path));
     if (root_among(roots->readable, walk->at) != NULL)
-        return bl_arena_printf(
-            arena, "'%s' may be read, but not written to: write inside of the workspace '%s'.",
-            shown, workspace);
-    struct bl_text text = bl_arena_printf(arena, "'%s' leads out of the workspace", shown);
+        return bl_arena_printf(arena, "'%s' is read-only: write inside the workspace '%s'.", shown,
+                               workspace);
+    struct bl_text text = bl_arena_printf(arena, "'%s' is outside the workspace", shown);
     if (walk->links > 0)
-        text = bl_arena_printf(arena, "%s, through a link", text.data);
+        text = bl_arena_printf(arena, "%s (through a symbolic link)", text.data);
     return bl_arena_printf(
-        arena, "%s. Use a path inside of the workspace '%s'%s, relative to it or absolute.",
-        text.data, workspace, roots->folders[0].path != NULL ? " or of a folder added to it" : "");
+        arena, "%s. Use a path inside the workspace '%s'%s, relative to the workspace or absolute.",
+        text.data, workspace, roots->folders[0].path != NULL ? " or inside an added folder" : "");
 }
 
-/* "; did you mean 'x'?" for a name that is not in its folder; or nothing. */
+/* Returns "; did you mean 'x'?" for a name that is not in its folder, or "". */
 static const char *suggest(struct bl_arena *arena, struct bl_text missing)
 {
     struct bl_text folder = parent_of(arena, missing);
@@ -273,39 +272,35 @@ static struct bl_text say_wrong(struct bl_arena *arena, const struct path_walk *
     case ENOENT:
         return bl_arena_printf(arena, "'%s' does not exist%s%s", shown,
                                walk->missing && walk->vanished.size < walk->at.size
-                                   ? ", nor does a folder on the way to it"
+                                   ? ", nor does one of its parent folders"
                                    : "",
                                walk->missing ? suggest(arena, walk->vanished) : "");
-    case ENOTDIR:
-        return bl_arena_printf(arena, "'%s': '%s' is a file, and no folder that could hold more.",
-                               shown, at);
+    case ENOTDIR: return bl_arena_printf(arena, "'%s': '%s' is a file, not a folder.", shown, at);
     case ELOOP:
         return bl_arena_printf(
-            arena, "'%s': its symbolic links go round in a loop. Use the path of a real file.",
-            shown);
+            arena, "'%s' is a loop of symbolic links. Use the path of a real file.", shown);
     case ENAMETOOLONG:
         return bl_arena_printf(arena,
-                               "'%s' is too long for a path (at most %d bytes, and %d for "
-                               "each name).",
+                               "'%s': path too long (at most %d bytes, and %d for each name).",
                                shown, PATH_MAX - 1, NAME_MAX);
-    default: return bl_arena_printf(arena, "'%s' cannot be used: %s", shown, strerrordesc_np(code));
+    default: return bl_arena_printf(arena, "cannot use '%s': %s", shown, strerrordesc_np(code));
     }
 }
 
-/* What can be said of it without a look at any file; NULL: nothing. */
+/* Returns what is wrong with the path without accessing any file, or NULL. */
 static const char *malformed(struct bl_text given, enum path_use use)
 {
     if (given.size == 0)
-        return "The path is empty. Give one that is relative to the workspace.";
+        return "The path is empty. Use a path relative to the workspace.";
     if (memchr(given.data, '\0', given.size) != NULL)
-        return "The path holds a NUL byte, which no path can.";
+        return "The path contains a NUL byte.";
     if (given.size >= PATH_MAX)
-        return "The path is too long: the system takes at most 4095 bytes.";
+        return "The path is too long (at most 4095 bytes).";
     if (given.data[0] == '~' && (given.size == 1 || given.data[1] == '/'))
-        return "'~' is not replaced by a home folder here. Use a path inside of the workspace "
-               "('./~' is a file of that name).";
+        return "'~' is not expanded here. Use a path inside the workspace ('./~' for a file named "
+               "'~').";
     if (use == PATH_WRITE && given.data[given.size - 1] == '/')
-        return "The path ends in '/', as that of a folder does. Give the path of a file.";
+        return "The path ends in '/', so it names a folder. Use the path of a file.";
     return NULL;
 }
 
@@ -319,12 +314,11 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
     struct bl_text workspace = bl_text_from(roots->workspace.path);
     int gone = wrong != NULL ? 0 : bl_pin_check(&roots->workspace);
     if (wrong != NULL || gone != 0) {
-        *ret_text =
-            wrong != NULL
-                ? bl_text_from(wrong)
-                : bl_arena_printf(arena, "The workspace '%s' %s.", roots->workspace.path,
-                                  gone == -ESTALE ? "is not the folder that it was at the start"
-                                                  : "is not there");
+        *ret_text = wrong != NULL
+                        ? bl_text_from(wrong)
+                        : bl_arena_printf(arena, "The workspace '%s' %s.", roots->workspace.path,
+                                          gone == -ESTALE ? "was replaced by another folder"
+                                                          : "does not exist");
         return false;
     }
     struct path_walk walk = {
@@ -333,7 +327,7 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
     if (code == 0 && walk.missing && use == PATH_READ)
         code = ENOENT;
     const struct bl_pin *root = path_root_of(roots, walk.at, use);
-    /* What is wrong outside is nobody's business. */
+    /* Do not reveal what is wrong outside of the roots. */
     if (root == NULL) {
         *ret_text = say_outside(roots, arena, &walk, given);
         return false;
@@ -342,13 +336,13 @@ bool tool_roots_resolve(const struct tool_roots *roots, struct bl_arena *arena,
         *ret_text = say_wrong(arena, &walk, given, code);
         return false;
     }
-    /* A rule is about the name that was given: no link makes another of it here. */
+    /* A rule is about the given name: a link must not turn it into another one here. */
     const char *guarded = use == PATH_WRITE && walk.links > 0
                               ? bl_sandbox_guarded(arena, root->path, walk.at.data)
                               : NULL;
     if (guarded != NULL) {
         *ret_text =
-            bl_arena_printf(arena, "'%s' leads to '%s' through a link: %s.",
+            bl_arena_printf(arena, "'%s' leads to '%s' through a symbolic link: %s.",
                             tool_path_show(arena, given), tool_path_show(arena, walk.at), guarded);
         return false;
     }
@@ -405,7 +399,7 @@ static int path_open_below(int root, const char *below_root, int flags)
     long fd = syscall(SYS_openat2, root, below_root, &how, sizeof how);
     if (fd >= 0)
         return (int)fd;
-    /* EPERM: some containers answer so to calls that they do not know. */
+    /* EPERM: some containers return this for unknown system calls. */
     if (errno == ENOSYS || errno == EPERM || errno == EAGAIN)
         return tool_path_open_parts(root, below_root, flags);
     return -errno;

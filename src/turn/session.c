@@ -81,6 +81,6 @@ int bl_session_id_check(const char *id, struct bl_error *error)
     else
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "name a session", shown,
                      "'%s' is not a session id: character %zu is not allowed", shown, good + 1);
-    bl_error_hint(error, "use 1 to 64 of a-z, 0-9 and -");
+    bl_error_hint(error, "use 1 to 64 characters from a-z, 0-9 and -");
     return BL_EINVAL;
 }

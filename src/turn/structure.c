@@ -1,9 +1,9 @@
-/* Answers that must be JSON of a given shape. */
+/* Answers that must be JSON of a given form. */
 #include "parts.h"
 
 #define REPAIR_MAX 4096u
 
-/* What is wrong with the answer, for the model; nothing when it fits. */
+/* Writes the problems of the answer, for the model; nothing if it is valid. */
 static void find_problems(struct turn *turn, struct bl_text answer, struct bl_buffer *out)
 {
     struct bl_arena *arena = &turn->record->arena;
@@ -14,7 +14,7 @@ static void find_problems(struct turn *turn, struct bl_text answer, struct bl_bu
 
     if (bl_json_read(arena, bl_text_trim(answer), NULL, &value, &fault) != 0) {
         bl_json_fault_text(&fault, text, sizeof text);
-        bl_buffer_printf(out, "It is not one JSON value: %s.\n", text);
+        bl_buffer_printf(out, "It is not a single JSON value: %s.\n", text);
         return;
     }
     bl_json_schema_check(turn->engine->schema, value, arena, &problems);
@@ -34,8 +34,8 @@ static void ask_for_repair(struct turn *turn, struct bl_text problems)
 
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text =
         bl_arena_printf(arena,
-                        "The answer does not have the shape that was asked for.\n" BL_TEXT_FORMAT
-                        "Answer with the corrected JSON value alone: no other text, no code fence.",
+                        "The answer does not match the required JSON Schema.\n" BL_TEXT_FORMAT
+                        "Answer with only the corrected JSON value: no other text, no code fence.",
                         BL_TEXT_ARG(problems));
 }
 
@@ -55,9 +55,10 @@ bool turn_check_structure(struct turn *turn, bool *ret_fits)
     } else if (!*ret_fits) {
         struct bl_text first = bl_buffer_text(&problems), line;
         bl_text_split(&first, '\n', &line);
-        go_on = turn_fail(turn, BL_EPARSE, BL_KIND_PARSE,
-                          "the answer does not fit the schema after %u repairs: " BL_TEXT_FORMAT,
-                          turn->repairs, BL_TEXT_ARG(line));
+        go_on =
+            turn_fail(turn, BL_EPARSE, BL_KIND_PARSE,
+                      "the answer still does not match the schema (repairs: %u): " BL_TEXT_FORMAT,
+                      turn->repairs, BL_TEXT_ARG(line));
     }
     return go_on;
 }

@@ -1,6 +1,6 @@
 #include "parts.h"
 
-/* A provider's figure is from outside: it never wraps ours. */
+/* A provider's numbers are untrusted: saturate instead of wrapping. */
 static uint64_t usage_add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -28,9 +28,9 @@ void bl_spent_add(struct bl_spent *spent, const struct bl_spent *more)
 #define BL_RECORD_STRUCT struct bl_usage
 static const struct bl_member usage_members[] = {
     BL_MEMBER_INTEGER("input_tokens", input_tokens, .most = INT64_MAX,
-                      .about = "Cached input included."),
+                      .about = "Includes cached input."),
     BL_MEMBER_INTEGER("output_tokens", output_tokens, .most = INT64_MAX,
-                      .about = "Reasoning included."),
+                      .about = "Includes reasoning."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -40,16 +40,16 @@ const struct bl_record bl_usage_record = BL_RECORD(
 #define BL_RECORD_STRUCT struct bl_spent
 static const struct bl_member spent_members[] = {
     BL_MEMBER_INTEGER("input_tokens", usage.input_tokens, .most = INT64_MAX,
-                      .about = "Cached input included."),
+                      .about = "Includes cached input."),
     BL_MEMBER_INTEGER("output_tokens", usage.output_tokens, .most = INT64_MAX,
-                      .about = "Reasoning included."),
+                      .about = "Includes reasoning."),
     BL_MEMBER_NUMBER("cost_usd", cost_usd, .nullable = true, BL_UNLESS(cost_unknown),
-                     .about = "null: the cost of some part is not known."),
+                     .about = "null if the cost of some part is unknown."),
     BL_MEMBER_NUMBER("cost_usd_max", cost_usd_max, .nullable = true, BL_UNLESS(cost_unknown),
-                     .about = "With the whole reservation of calls that were cut."),
+                     .about = "Includes the full reservation of calls that were cut."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_spent_record =
     BL_RECORD("spent", struct bl_spent, spent_members, .closed = true,
-              .about = "What was used, rejected work included, because the provider bills it.");
+              .about = "All usage, rejected work included, because the provider bills it.");

@@ -1,10 +1,10 @@
-/* Frames, read.
+/* Reads frames.
  *
  * Design notes.
  *
- * A tree of JSON has no offsets. Where the very bytes of a member are wanted its number is counted
- * in the tree, and so many members are skipped in the bytes, which are known to be JSON by then: a
- * key that is written with escapes is found like any other. */
+ * A JSON tree has no offsets. To get the exact bytes of a member, its position is counted in the
+ * tree, and that number of members is skipped in the bytes, which are known to be valid JSON by
+ * then. This also finds a key that is written with escapes. */
 #include <stdio.h>
 
 #include "codec.h"
@@ -34,12 +34,12 @@ int cell_json_read(struct bl_arena *arena, struct bl_text bytes, const struct bl
 
     if (bl_json_read(arena, bytes, &limits, ret_root, &fault) != 0) {
         bl_json_fault_text(&fault, text, sizeof text);
-        snprintf(whole, sizeof whole, "not a frame: %s", text);
+        snprintf(whole, sizeof whole, "invalid frame: %s", text);
         frame_copy(message, message_size, bl_text_from(whole));
         return BL_EPARSE;
     }
     if (!bl_json_is(*ret_root, BL_JSON_OBJECT)) {
-        snprintf(message, message_size, "a frame is a JSON object, not %s",
+        snprintf(message, message_size, "a frame must be a JSON object, not %s",
                  bl_json_type_name(bl_json_type(*ret_root)));
         return BL_EPARSE;
     }
@@ -58,7 +58,7 @@ static size_t slice_skip_space(struct bl_text json, size_t at)
     return at;
 }
 
-/* Just after the string whose opening quote is at `at`. */
+/* Returns the position just after the string whose opening quote is at `at`. */
 static size_t slice_skip_string(struct bl_text json, size_t at)
 {
     size_t start = ++at;
@@ -78,7 +78,7 @@ static size_t slice_skip_string(struct bl_text json, size_t at)
     return json.size;
 }
 
-/* Just after the value that begins at `at`. */
+/* Returns the position just after the value that starts at `at`. */
 static size_t slice_skip_value(struct bl_text json, size_t at)
 {
     size_t depth = 0;
@@ -93,7 +93,7 @@ static size_t slice_skip_value(struct bl_text json, size_t at)
             continue;
         } else if (byte == '}' || byte == ']') {
             if (depth == 0)
-                return at; /* the end of what is around a scalar */
+                return at; /* the end of the container around a scalar */
             depth--;
             at++;
         } else if (depth > 0) {
@@ -110,7 +110,7 @@ static size_t slice_skip_value(struct bl_text json, size_t at)
     return json.size;
 }
 
-/* The bytes of that member's value, in `bytes`, from which `root` was read. */
+/* Returns the bytes of a member's value in `bytes`, from which `root` was read. */
 static struct bl_text slice_member(struct bl_text bytes, const struct bl_json *root,
                                    const char *key)
 {
@@ -129,7 +129,7 @@ static struct bl_text slice_member(struct bl_text bytes, const struct bl_json *r
 
 /* ---- Frames of either side ------------------------------------------------------------------- */
 
-/* Values of others are handed on as they came. */
+/* Keeps the exact bytes of values that are forwarded. */
 static void frame_take_bytes(struct bl_arena *arena, struct bl_text bytes,
                              const struct bl_json *root, struct cell_frame *frame)
 {
@@ -175,7 +175,8 @@ static void frame_refuse_operation(struct bl_cell_fault *out, struct bl_text ope
              out->op);
 }
 
-/* The path has a member of its own, from args on, and people read the message alone. */
+/* The path goes into its own member, relative to args; the message keeps it, too, because people
+ * read the message alone. */
 static void frame_refuse_arguments(struct bl_cell_fault *out, struct bl_record_fault *fault)
 {
     const struct bl_text args = BL_TEXT("/args");
@@ -189,8 +190,8 @@ static void frame_refuse_arguments(struct bl_cell_fault *out, struct bl_record_f
     bl_record_fault_text(fault, out->message, sizeof out->message);
 }
 
-/* Whatever is wrong with the operation of a request or its arguments can be answered, once its id
- * is known. */
+/* Turns an error in a request's operation or arguments into a refusal, which can be answered if the
+ * request's id is known. */
 static bool frame_refuse(struct bl_arena *arena, const struct bl_json *root,
                          struct cell_frame *frame, struct bl_record_fault *fault)
 {
@@ -223,15 +224,15 @@ static bool frame_refuse(struct bl_arena *arena, const struct bl_json *root,
 
 /* ---- Frames of one side ---------------------------------------------------------------------- */
 
-/* A frame of clients, the first of which is a hello, and no other. */
+/* Checks that the first frame is a hello, that there is only one, and that a client sent it.
+ * Returns NULL, or what is wrong. */
 static const char *frame_undue(const struct cell_frame *frame, bool first)
 {
     if (frame->type >= CELL_FRAME_READY)
-        return "is a frame of the host";
+        return "is a frame that only hosts send";
     if (first && frame->type != CELL_FRAME_HELLO)
-        return "came first: the first frame must be hello";
-    return !first && frame->type == CELL_FRAME_HELLO ? "came again: there is one for a connection"
-                                                     : NULL;
+        return "is not allowed as the first frame: hello is required";
+    return !first && frame->type == CELL_FRAME_HELLO ? "is allowed only once per connection" : NULL;
 }
 
 int cell_frame_read(struct bl_arena *arena, struct bl_text bytes, bool first,
@@ -262,7 +263,7 @@ int cell_frame_read(struct bl_arena *arena, struct bl_text bytes, bool first,
 int cell_host_frame_read(struct bl_arena *arena, struct bl_text bytes, struct cell_frame *ret_frame,
                          struct bl_error *error)
 {
-    const char *const what = "read a frame of the host";
+    const char *const what = "read a host frame";
     struct bl_record_fault fault;
     const struct bl_json *root;
     char message[320];
@@ -274,7 +275,7 @@ int cell_host_frame_read(struct bl_arena *arena, struct bl_text bytes, struct ce
     if (frame_read(arena, bytes, root, ret_frame, &fault) != 0)
         bl_record_fault_text(&fault, message, sizeof message);
     else if (ret_frame->type < CELL_FRAME_READY)
-        snprintf(message, sizeof message, BL_TEXT_FORMAT " is a frame of clients",
+        snprintf(message, sizeof message, BL_TEXT_FORMAT " is a frame that only clients send",
                  BL_TEXT_ARG(type));
     else
         return 0;

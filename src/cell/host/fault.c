@@ -79,8 +79,8 @@ int cell_faults_parse(struct cell_faults *faults, const char *text, struct bl_er
         if (!cut_at(one, '=', &name, &action) || !parse_point(name, &point) ||
             !parse_action(action, &rule))
             return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read BELAY_FAULT", text,
-                                "'" BL_TEXT_FORMAT
-                                "' is not POINT=kill|drop|fail|delay:MS[@N] of a point that is",
+                                "invalid value '" BL_TEXT_FORMAT
+                                "' for BELAY_FAULT (expected POINT=kill|drop|fail|delay:MS[@N])",
                                 BL_TEXT_ARG(one));
         faults->rules[point] = rule;
     }

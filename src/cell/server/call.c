@@ -1,28 +1,28 @@
-/* What goes from the cells of a session to its clients: nested calls, texts of `notify`, and hints.
+/* Sends nested calls, texts of `notify` and hints from the cells of a session to its clients.
  *
- * A call or a text belongs to the connection where it was sent, until that goes; then to the next
- * that opens the session and can take it. */
+ * A call or a text belongs to the connection where it was sent, as long as that exists. Then it
+ * goes to the next connection that opens the session and can take it. */
 #include "server.h"
 
-/* Of texts that cells have left and that nobody acknowledges. */
+/* Limit for unacknowledged texts of cells that have ended. */
 #define ORPHAN_BYTES_MAX ((size_t)8 * 1024 * 1024)
 
-/* A nested call, while a fiber waits for its result. On that fiber's stack. */
+/* A nested call, on the stack of the fiber that waits for its result. */
 struct server_call {
     struct bl_list link;
     const struct bl_cell_call *call;
-    struct server_connection *connection; /* where it was sent last, while that is there */
-    struct server_out *out;               /* its frame, while that waits to be sent */
-    bool seen;                            /* the other side may have seen it */
+    struct server_connection *connection; /* where it was sent last; NULL once that has closed */
+    struct server_out *out;               /* its frame, while it is queued */
+    bool seen;                            /* the client may have seen it */
     bool answered;
     struct bl_cell_call_result result; /* in the call's arena */
     struct bl_semaphore woken;
 };
 
-/* A text of `notify` that is not acknowledged. */
+/* An unacknowledged text of `notify`. */
 struct server_notify {
     struct bl_list link;
-    struct server_connection *connection; /* where it was sent last, while that is there */
+    struct server_connection *connection; /* where it was sent last; NULL once that has closed */
     char cell_id[BL_CELL_ID_SIZE];
     uint64_t seq;
     bool orphan; /* its cell has ended */
@@ -30,7 +30,8 @@ struct server_notify {
     char text[];
 };
 
-/* The newest connection that can do that; `tools`: and has said that it serves them. */
+/* Returns the newest connection with that capability. For tools, it must also have declared that it
+ * serves them. */
 static struct server_connection *find_able(const struct server_session *session,
                                            unsigned capability)
 {
@@ -80,19 +81,19 @@ static void send_call(struct server_call *call, struct server_connection *connec
     if (server_message_end(&message, connection, false, call) == 0)
         return;
     call->answered = true;
-    call->result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_TOO_LARGE,
-                                                .message = BL_TEXT("its input is over 8 MiB")};
+    call->result = (struct bl_cell_call_result){
+        .refusal = BL_CELL_CALL_TOO_LARGE, .message = BL_TEXT("the input is larger than 8 MiB")};
     bl_semaphore_give(&call->woken);
 }
 
-/* The cell has ended: the other side is told, and its answer still taken, for a while. */
+/* The cell has ended: tells the client, and still accepts its answer, for a while. */
 static void cancel_call(struct server_session *session, struct server_call *call)
 {
     struct server_message message;
     struct bl_scope shield;
     if (call->out != NULL)
         server_out_drop(call->connection, call->out);
-    /* Where nobody is there to answer, nobody is waited for. */
+    /* Without a client that could answer, there is nothing to wait for. */
     if (!call->seen || (call->connection == NULL && bl_list_empty(&session->openings)))
         return;
     if (call->connection != NULL) {
@@ -125,8 +126,8 @@ void server_port_call(void *context, const struct bl_cell_call *call,
     struct server_call waiting = {.call = call};
     struct bl_unit unit;
     if (!session->has_tools) {
-        *ret_result = (struct bl_cell_call_result){
-            .refusal = BL_CELL_CALL_UNAVAILABLE, .message = BL_TEXT("no client serves tools here")};
+        *ret_result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_UNAVAILABLE,
+                                                   .message = BL_TEXT("no client serves tools")};
         return;
     }
     bl_semaphore_init(&waiting.woken, 0);
@@ -136,7 +137,7 @@ void server_port_call(void *context, const struct bl_cell_call *call,
         send_call(&waiting, connection);
     if (bl_semaphore_take(&waiting.woken) != 0)
         cancel_call(session, &waiting);
-    if (waiting.out != NULL) /* it was about to be sent again */
+    if (waiting.out != NULL) /* it was queued to be sent again */
         server_out_drop(waiting.connection, waiting.out);
     bl_list_remove(&waiting.link);
     if (waiting.answered)
@@ -153,8 +154,9 @@ static void server_call_take_result(struct server_call *call,
     struct bl_arena *arena = call->call->arena;
     call->answered = true;
     if (result->ok && result->json.size > BL_CELL_CALL_BYTES_MAX)
-        call->result = (struct bl_cell_call_result){.refusal = BL_CELL_CALL_TOO_LARGE,
-                                                    .message = BL_TEXT("its result is over 8 MiB")};
+        call->result =
+            (struct bl_cell_call_result){.refusal = BL_CELL_CALL_TOO_LARGE,
+                                         .message = BL_TEXT("the result is larger than 8 MiB")};
     else
         call->result = (struct bl_cell_call_result){
             .ok = result->ok,
@@ -165,7 +167,7 @@ static void server_call_take_result(struct server_call *call,
     bl_semaphore_give(&call->woken);
 }
 
-/* Of calls that are unknown, or answered, it is ignored. */
+/* Results of calls that are unknown or already answered are ignored. */
 void server_tool_result(struct server_connection *connection, const struct cell_frame *frame)
 {
     struct server_opening *opening = server_opening_find(connection, frame->session_id);
@@ -234,7 +236,7 @@ void server_notify_ack(struct server_connection *connection, const struct cell_f
     }
 }
 
-/* A cell that has ended can say no more: what it has said is kept, but not without bound. */
+/* A cell that has ended sends no more texts. Those it has sent are kept, up to a limit. */
 static void orphan_notifies(struct server_session *session, const char *cell_id)
 {
     BL_LIST_EACH (link, &session->notifies) {
@@ -273,7 +275,7 @@ void server_port_event(void *context, const struct bl_cell_event *event)
     }
 }
 
-/* ---- Those that come and go ------------------------------------------------------------------ */
+/* ---- Connections that open and close --------------------------------------------------------- */
 
 static void resend(struct server_session *session, struct server_connection *connection)
 {

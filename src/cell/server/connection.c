@@ -18,7 +18,7 @@ static void out_free(struct server_out *out)
     bl_free(out);
 }
 
-/* It leaves its queue or is written: whoever it is about has no more say in it. */
+/* Frees a frame that leaves its queue or was written, and detaches it from its call. */
 static void out_forget(struct server_connection *connection, struct server_out *out)
 {
     if (out->call != NULL)
@@ -57,8 +57,8 @@ static struct server_out *next_out(struct server_connection *connection)
     return out;
 }
 
-/* As much as the other side takes. 0: all; BL_EAGAIN: it takes no more for now; BL_EPIPE: it is
- * gone. */
+/* Sends as much as the client takes. 0: everything; BL_EAGAIN: it takes no more for now; BL_EPIPE:
+ * the connection is closed. */
 static int connection_flush(struct server_connection *connection)
 {
     for (;;) {
@@ -120,7 +120,7 @@ void server_message_begin(struct server_message *message)
     bl_json_writer_init(&message->writer, &message->out->bytes);
 }
 
-/* The frame is whole; NULL: it is too large, and gone. */
+/* Completes the frame. Returns NULL, and frees it, if it is too large. */
 static struct server_out *connection_finish_message(struct server_message *message)
 {
     struct server_out *out = message->out;
@@ -149,7 +149,7 @@ int server_message_end(struct server_message *message, struct server_connection 
     if (connection->queued_frames > BL_CELL_QUEUE_FRAMES_MAX ||
         connection->queued_bytes > BL_CELL_QUEUE_BYTES_MAX)
         server_connection_bye(connection, "too_slow", false,
-                              "too much waits to be read; connect again and ask again");
+                              "too many unread frames: reconnect and repeat the requests");
     return 0;
 }
 
@@ -158,7 +158,7 @@ bool server_connection_idle(const struct server_connection *connection)
     return !connection->dead && connection->queued_frames < BL_CELL_QUEUE_FRAMES_MAX / 2;
 }
 
-/* Goes on where the other side had taken no more. */
+/* Continues writing when the client can take more. */
 static int connection_write_main(void *argument)
 {
     struct server_connection *connection = argument;
@@ -174,7 +174,7 @@ static int connection_write_main(void *argument)
     return 0;
 }
 
-/* What is left to be said, for as long as that may take. */
+/* Sends the rest of the queues, within server_farewell_ns. */
 static void say_farewell(struct server_connection *connection)
 {
     struct bl_scope shield;
@@ -201,8 +201,7 @@ void server_connection_drop(struct server_connection *connection)
 static void log_end(const struct server_connection *connection, const char *what,
                     struct bl_text message)
 {
-    struct bl_text client =
-        connection->client.size > 0 ? connection->client : BL_TEXT("(not known yet)");
+    struct bl_text client = connection->client.size > 0 ? connection->client : BL_TEXT("(unknown)");
     server_log(connection->server, "client " BL_TEXT_FORMAT ": %s: " BL_TEXT_FORMAT,
                BL_TEXT_ARG(client), what, BL_TEXT_ARG(message));
 }
@@ -231,7 +230,7 @@ void server_connection_bye(struct server_connection *connection, const char *rea
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Waits with a limit of its own: BL_EAGAIN when that was reached. */
+/* Waits with a deadline of its own: BL_EAGAIN when that is reached. */
 static int wait_readable(struct server_connection *connection, uint64_t deadline_ns)
 {
     struct bl_scope limit, *outer = bl_scope_current();
@@ -243,8 +242,8 @@ static int wait_readable(struct server_connection *connection, uint64_t deadline
     return code == BL_ETIMEDOUT && bl_scope_check(outer) == 0 ? BL_EAGAIN : code;
 }
 
-/* Some bytes, in the server's buffer: used up before the next wait. BL_ECLOSED: there are no more.
- */
+/* Reads some bytes into the server's buffer; they must be used before the next wait. BL_ECLOSED at
+ * the end of input. */
 static int connection_read_some(struct server_connection *connection, size_t most,
                                 uint64_t deadline_ns, struct bl_text *ret_bytes)
 {
@@ -271,13 +270,14 @@ static void connection_break_off(struct server_connection *connection, int code)
 {
     if (code == BL_ELIMIT)
         server_connection_bye(connection, "protocol", true,
-                              "a frame has at least one byte, and at most as many as `ready` says "
+                              "a frame must have at least 1 byte, and at most the limit in `ready` "
                               "(65536 before it)");
     else if (code == BL_EAGAIN)
         server_connection_bye(connection, "protocol", true,
-                              connection->ready ? "a frame was begun, and not gone on with"
-                                                : "no hello has come");
-    else if (code == BL_ECANCELED || code == BL_ETIMEDOUT) /* by a stop above, else it is dead */
+                              connection->ready ? "timed out in the middle of a frame"
+                                                : "timed out waiting for hello");
+    else if (code == BL_ECANCELED || code == BL_ETIMEDOUT) /* stopped from above; otherwise it is
+                                                              dead already */
         server_connection_bye(connection, "shutting_down", true, "the host is shutting down");
     else
         server_connection_drop(connection);
@@ -290,8 +290,8 @@ static int take_first(void *context, struct bl_text frame)
     return 0;
 }
 
-/* Bytes that are missing of the first frame, and not one more: what comes after it is left where it
- * is until it is known whether it may be read at all. */
+/* Returns how many bytes of the first frame are missing. The bytes after it stay unread until it is
+ * known whether the client is accepted. */
 static size_t missing_bytes(const struct bl_frames *frames)
 {
     const uint8_t *head = (const uint8_t *)frames->pending.data;
@@ -299,7 +299,7 @@ static size_t missing_bytes(const struct bl_frames *frames)
     if (size < BL_FRAME_HEAD_SIZE)
         return BL_FRAME_HEAD_SIZE - size;
     size_t whole = BL_FRAME_HEAD_SIZE + ((size_t)head[2] << 8) + head[3];
-    if (head[1] != 0) /* exactly the most */
+    if (head[1] != 0) /* exactly BL_CELL_FRAME_FIRST_MAX */
         whole = BL_FRAME_HEAD_SIZE + BL_CELL_FRAME_FIRST_MAX;
     return whole - size;
 }
@@ -319,7 +319,8 @@ static int connection_read_first(struct server_connection *connection)
     return code;
 }
 
-/* Frame after frame. The host never stops reading: whatever takes time has a fiber of its own. */
+/* Reads frame after frame. It never waits for a request: anything that takes time has a fiber of
+ * its own. */
 static int read_frames(struct server_connection *connection)
 {
     struct bl_text bytes;
@@ -332,7 +333,7 @@ static int read_frames(struct server_connection *connection)
         if (code == 0)
             code = bl_frames_feed(&connection->frames, bytes, server_take_frame, connection);
         if (code == 0)
-            code = bl_yield(); /* who floods us is not all that there is */
+            code = bl_yield(); /* a client that floods the host must not starve the others */
     }
     return code;
 }
@@ -365,8 +366,8 @@ static bool is_creating(const struct server_connection *newer)
     return false;
 }
 
-/* The older one is dead, and nothing that it sent begins any more; a create of it that had begun
- * has ended before this returns. */
+/* Closes older connections of the same client, so that none of their pending requests begins. Waits
+ * for their creates in progress. */
 static int supersede(struct server_connection *newer)
 {
     int code = 0;
@@ -374,7 +375,7 @@ static int supersede(struct server_connection *newer)
         struct server_connection *other = BL_CONTAINER(link, struct server_connection, link);
         if (same_client(other, newer))
             server_connection_bye(other, "superseded", false,
-                                  "a newer connection of the same client is there");
+                                  "replaced by a newer connection of the same client");
     }
     while (code == 0 && is_creating(newer))
         code = server_signal_wait(&newer->server->changed);
@@ -420,7 +421,7 @@ static int greet(struct server_connection *connection)
     return welcome(connection);
 }
 
-/* ---- Its life -------------------------------------------------------------------------------- */
+/* ---- The life of a connection ---------------------------------------------------------------- */
 
 static void connection_free(struct server_connection *connection)
 {
@@ -472,7 +473,7 @@ static int connection_main(void *argument)
     return 0;
 }
 
-/* A file cannot be waited for, and need not. */
+/* A regular file cannot be waited for, and need not be. */
 static int connection_watch(int fd, struct bl_descriptor **ret_descriptor)
 {
     int code = bl_descriptor_new(fd, ret_descriptor);

@@ -1,4 +1,4 @@
-/* What cell code sees besides the language: output, values, timers, tools. */
+/* The globals of cell code besides the language: output, values, timers, tools. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@ static unsigned unacknowledged;
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* What is over the limit is not sent but for a little, by which the host sees that it is. */
+/* Of a text over the limit, slightly more than the limit is sent, which tells the host that it was
+ * exceeded. */
 static void send_text(JSStringRef text)
 {
     struct bytes frame = {0};
@@ -111,7 +112,8 @@ static bool globals_is_image_url(const struct bytes *url)
            is_base64(end + middle_size, left - middle_size);
 }
 
-/* A property that is a string, added to `out`. False: it is none; maybe with an exception. */
+/* Adds a string property to `out`. Returns false if it is not a string, possibly with an
+ * exception. */
 static bool globals_add_property(JSObjectRef object, const char *name, struct bytes *out,
                                  JSValueRef *exception)
 {
@@ -126,7 +128,7 @@ static bool globals_add_property(JSObjectRef object, const char *name, struct by
     return true;
 }
 
-/* The address and, where the value has one, the detail. False with an exception. */
+/* Reads the URL and, if present, the detail of an image. Returns false with an exception. */
 static bool globals_read_image(JSValueRef value, struct bytes *url, struct bytes *detail,
                                JSValueRef *exception)
 {
@@ -161,7 +163,7 @@ static bool globals_read_image(JSValueRef value, struct bytes *url, struct bytes
                      "detail}, or an image block {type: \"image\", data, mimeType}");
     else if (!globals_is_one_of(details, 4, detail->data, detail->size))
         engine_throw(exception, prelude.type_error,
-                     "detail is one of \"auto\", \"low\", \"high\", \"original\"");
+                     "detail must be one of \"auto\", \"low\", \"high\", \"original\"");
     return *exception == NULL;
 }
 
@@ -171,7 +173,7 @@ static void send_image(const struct bytes *url, const struct bytes *detail)
     if (url->size > WORKER_FRAME_MAX - 256) {
         struct fault fault = {.kind = "output_limit"};
         bytes_add_string(&fault.name, "RangeError");
-        bytes_add_string(&fault.message, "the image is larger than all output may be");
+        bytes_add_string(&fault.message, "the image is larger than any output limit");
         module_settle_fault(&fault);
         module_end_if_settled();
     }
@@ -208,7 +210,7 @@ static NATIVE(write_image)
     return undefined;
 }
 
-/* ---- To the agent ---------------------------------------------------------------------------- */
+/* ---- Notifications and control --------------------------------------------------------------- */
 
 static NATIVE(notify)
 {
@@ -219,17 +221,17 @@ static NATIVE(notify)
     if (module_settled())
         return undefined;
     if (!may_notify)
-        return engine_throw(exception, prelude.plain_error, "nobody here takes notifications");
+        return engine_throw(exception, prelude.plain_error, "no client takes notifications");
     JSStringRef text = engine_to_text(count > 0 ? arguments[0] : undefined, exception);
     if (text == NULL)
         return undefined;
     bytes_add_text(&utf8, text, WORKER_NOTIFY_MAX + 4);
     JSStringRelease(text);
     if (utf8.size > WORKER_NOTIFY_MAX) {
-        engine_throw(exception, prelude.range_error, "a notification has at most %zu bytes",
+        engine_throw(exception, prelude.range_error, "a notification can have at most %zu bytes",
                      WORKER_NOTIFY_MAX);
     } else if (unacknowledged == WORKER_NOTIFIES_MAX) {
-        engine_throw(exception, prelude.range_error, "%u notifications were not taken yet",
+        engine_throw(exception, prelude.range_error, "%u notifications are not acknowledged yet",
                      WORKER_NOTIFIES_MAX);
     } else {
         unacknowledged++;

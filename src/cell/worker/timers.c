@@ -1,4 +1,5 @@
-/* setTimeout: a few hundred at most, so a plain array that is looked through. */
+/* setTimeout. There are at most 1,024 timers, so they are in an array that is searched
+ * linearly. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -49,7 +50,7 @@ NATIVE(timers_set)
     if (*exception != NULL)
         return NULL;
     if (used == WORKER_TIMERS_MAX)
-        return engine_throw(exception, prelude.range_error, "there are %u timers already",
+        return engine_throw(exception, prelude.range_error, "a cell can have at most %u timers",
                             WORKER_TIMERS_MAX);
     while (timer->id != 0)
         timer++;
@@ -91,7 +92,7 @@ unsigned timers_count(void)
     return used;
 }
 
-/* The first that is due by `until_us`; of two the older. NULL: none. */
+/* Returns the first timer that is due by `until_us`, the older one of equals, or NULL. */
 static struct timer *first_due(int64_t until_us, uint32_t id_max)
 {
     struct timer *first = NULL;
@@ -116,7 +117,8 @@ int timers_wait_ms(void)
     return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
 }
 
-/* Those that were set before this began: one that sets itself anew does not shut out the host. */
+/* Runs only timers that were set before this call, so that one that sets itself again does not
+ * starve the host's frames. */
 bool timers_run(JSValueRef *ret_thrown)
 {
     int64_t until_us = now_us();

@@ -1,4 +1,4 @@
-/* tools.NAME(input): calls that the host makes for the cell. */
+/* tools.NAME(input): nested calls, which the host runs for the cell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #define KIND_MAX 64
 
 struct tool {
-    struct bytes name;   /* as the host has it, UTF-8 */
-    struct bytes quoted; /* the same as JSON */
-    struct bytes called; /* in cell code */
+    struct bytes name;   /* the host's name, UTF-8 */
+    struct bytes quoted; /* the same as JSON, with quotes */
+    struct bytes called; /* the name in cell code */
     bool takes_text;
     JSObjectRef function;
 };
@@ -29,7 +29,7 @@ struct call {
 
 static struct tool *tools;
 static unsigned tool_count;
-static struct call calls[WORKER_CALLS_TOTAL_MAX]; /* number - 1 */
+static struct call calls[WORKER_CALLS_TOTAL_MAX]; /* index: number - 1 */
 static unsigned call_count, sent_count, next_queued;
 
 /* ---- Calling --------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static JSValueRef own_tool_error(const struct tool *tool, const char *kind, cons
                       worker_tools_make_string(kind, strlen(kind)));
 }
 
-/* Adds the input to the frame. What is wrong with it otherwise; NULL: nothing. */
+/* Adds the input to the frame. Returns NULL, or the error if the input is not valid. */
 static JSValueRef worker_tools_add_input(struct bytes *frame, const struct tool *tool,
                                          JSValueRef input)
 {
@@ -89,8 +89,8 @@ static JSValueRef worker_tools_add_input(struct bytes *frame, const struct tool 
     if (json != NULL)
         JSStringRelease(json);
     if (json != NULL && !fits)
-        return engine_error(prelude.type_error, "the input is nested too deep");
-    /* toJSON may have made something else of it. */
+        return engine_error(prelude.type_error, "the input is nested too deeply");
+    /* toJSON may have turned it into something else. */
     if (!fits || frame->data[begin] != (tool->takes_text ? '"' : '{')) {
         snprintf(message, sizeof message, "tools.%.*s takes %s", (int)tool->called.size,
                  tool->called.data, tool->takes_text ? "a string" : "an object");
@@ -112,7 +112,7 @@ static void send_queued(void)
     }
 }
 
-/* Numbers count in the order of the calls, which is the order of the queue. */
+/* Calls are numbered in their order, which is the order of the queue. */
 static JSValueRef worker_tools_begin_call(unsigned index, JSValueRef input, JSObjectRef resolve,
                                           JSObjectRef reject)
 {
@@ -120,7 +120,7 @@ static JSValueRef worker_tools_begin_call(unsigned index, JSValueRef input, JSOb
     struct bytes json = {0}, frame = {0};
     JSValueRef wrong = worker_tools_add_input(&json, tool, input);
     if (wrong == NULL && call_count == WORKER_CALLS_TOTAL_MAX)
-        wrong = own_tool_error(tool, "step_limit", "a cell makes at most 4096 calls");
+        wrong = own_tool_error(tool, "step_limit", "a cell can make at most 4096 calls");
     if (wrong == NULL) {
         struct call *call = &calls[call_count++];
         bytes_add_string(&frame, "{\"type\":\"call\",\"call\":");
@@ -211,7 +211,8 @@ static bool worker_tools_is_plain(unsigned char byte)
            byte == '_' || byte == '$';
 }
 
-/* One _ for each character that has no place in a name. True: nothing was changed. */
+/* Replaces each character that is not allowed in a name by _. Returns whether nothing was
+ * changed. */
 static bool mangle(const struct bytes *name, struct bytes *out)
 {
     bool same = true;
@@ -235,7 +236,7 @@ static bool is_called(const struct bytes *name)
     return false;
 }
 
-/* Names that need no change come first; then the others, in order. */
+/* Names that need no change take precedence; then the others, in order. */
 static void name_tools(void)
 {
     for (unsigned i = 0; i < tool_count; i++)
@@ -275,7 +276,7 @@ static bool worker_take_tool(JSObjectRef given, struct tool *tool)
     return tool->name.size > 0;
 }
 
-/* Makes {name, description} and the function. */
+/* Makes {name, description} and the function for it. */
 static JSValueRef make_tool(JSObjectRef given, struct tool *tool, JSObjectRef functions)
 {
     JSObjectRef entry = JSObjectMake(engine, NULL, NULL);
@@ -298,7 +299,7 @@ static JSValueRef make_tool(JSObjectRef given, struct tool *tool, JSObjectRef fu
     return entry;
 }
 
-/* In the order given; the objects of the array, without prototypes. */
+/* Takes the tools in the given order; `objects` are the array's elements, without prototypes. */
 static bool worker_take_tools(JSObjectRef given, JSObjectRef *objects)
 {
     for (unsigned i = 0; i < tool_count; i++) {
@@ -329,8 +330,7 @@ bool tools_install(JSObjectRef given)
         JSObjectRef functions = JSObjectMake(engine, NULL, NULL);
         JSObjectRef list = JSObjectMakeArray(engine, 0, NULL, NULL);
         JSObjectRef global = JSContextGetGlobalObject(engine);
-        /* Held by the global object from the first moment: the collector does not look into our
-         * arrays. */
+        /* The global object holds them from the start: the collector does not search our arrays. */
         engine_define(global, "tools", functions);
         engine_define(global, "ALL_TOOLS", list);
         JSObjectSetPrototype(engine, functions, JSValueMakeNull(engine));

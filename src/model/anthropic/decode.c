@@ -1,16 +1,16 @@
 /* Answers in the format of Anthropic's Messages.
  *
- * Design notes. Blocks have an index, and are begun and stopped; what stands in a block is told as
- * it comes, and kept besides, because an answer that pauses goes back as it is. The decoder lives
- * over such a pause: a message that starts anew adds to the blocks that are there. A block of a
- * type that is not known here is put together from its pieces and goes back whole. */
+ * Design notes. Blocks have an index, a start and a stop. Their content is reported as it arrives,
+ * and kept, because an answer that pauses is sent back as it is. The decoder survives such a pause:
+ * a message that starts again adds to the existing blocks. A block of an unknown type is assembled
+ * from its pieces and sent back whole. */
 #include "anthropic.h"
 
 #define JSON_MAX   (2 * MODEL_EVENT_MAX)
 #define BLOCKS_MAX 16384u /* of one answer */
-#define OPEN_MAX   256u   /* of them, at once */
+#define OPEN_MAX   256u   /* blocks that are open at once */
 
-/* A piece of text, of which there are any number; all in the arena. */
+/* A piece of text; any number of them, all in the arena. */
 struct chunk {
     struct chunk *next;
     struct bl_text text;
@@ -25,20 +25,21 @@ struct chunks {
 enum block_kind {
     BLOCK_TEXT,
     BLOCK_THINKING,
-    BLOCK_CALL,  /* of a tool of ours */
+    BLOCK_CALL,  /* of one of our tools */
     BLOCK_OTHER, /* kept for sending back */
 };
 
 struct block {
     struct bl_list link;
-    struct bl_list open_link; /* until it is stopped */
+    struct bl_list open_link; /* until it stops */
     enum block_kind kind;
     int64_t index;
-    struct bl_text start;     /* as it was begun, JSON: of others */
+    struct bl_text start;     /* the start event's JSON; of other blocks */
     struct chunks text;       /* text, thinking */
     struct chunks signature;  /* of thinking */
-    struct chunks input;      /* JSON, of calls and of others */
-    struct bl_text extra_key; /* another member that came in pieces, of others; empty: none */
+    struct chunks input;      /* JSON, of calls and of other blocks */
+    struct bl_text extra_key; /* another member that arrives in pieces, of other blocks; empty if
+                                 none */
     struct chunks extra;
     struct model_call *call;
 };
@@ -46,9 +47,9 @@ struct block {
 struct state {
     struct bl_list blocks; /* of the whole answer, over its pauses */
     size_t block_count;
-    struct bl_list open; /* those that have not stopped */
+    struct bl_list open; /* blocks that have not stopped */
     size_t open_count;
-    struct model_call *empty_call; /* stopped, and not ended yet; NULL: none */
+    struct model_call *empty_call; /* stopped, but not ended yet; NULL if none */
     struct bl_usage usage;         /* without cached input */
     struct bl_usage_detail detail;
     bool reason_known;
@@ -94,9 +95,9 @@ static struct bl_text anthropic_decode_join(struct bl_arena *arena, const struct
     return (struct bl_text){data, size};
 }
 
-/* ---- Blocks as they go back ------------------------------------------------------------------ */
+/* ---- Blocks to send back --------------------------------------------------------------------- */
 
-/* One of a type that is not known here: as it was begun, with what came in pieces. */
+/* Writes a block of an unknown type: its start, with the members that arrived in pieces. */
 static void write_other(struct bl_arena *arena, const struct block *block,
                         struct bl_json_writer *writer)
 {
@@ -192,9 +193,9 @@ struct bl_text model_anthropic_resumed(const struct model_decoder *decoder)
     return text;
 }
 
-/* ---- Blocks as they come --------------------------------------------------------------------- */
+/* ---- Incoming blocks ------------------------------------------------------------------------- */
 
-/* The block with that index that has not stopped; without an index the newest one. */
+/* Returns the open block with that index; without an index, the newest open block. */
 static struct block *anthropic_decode_find_block(const struct state *state,
                                                  const struct bl_json *data)
 {
@@ -209,8 +210,8 @@ static struct block *anthropic_decode_find_block(const struct state *state,
     return NULL;
 }
 
-/* Another block follows: a call that stopped without input was to have none. (At the end of an
- * answer it may have been cut off, and only the reason says that.) */
+/* Ends a call that stopped without input: another block follows, so it has none. (At the end of an
+ * answer it may have been cut off, and only the reason tells.) */
 static int end_empty_call(struct model_decoder *decoder)
 {
     struct state *state = anthropic_decode_state_of(decoder);
@@ -220,7 +221,7 @@ static int end_empty_call(struct model_decoder *decoder)
     return call != NULL ? model_call_end(decoder->assembly, call) : 0;
 }
 
-/* Two in a row cannot both be the last. */
+/* Two calls in a row cannot both be the last. */
 static int stop_call(struct model_decoder *decoder, struct model_call *call)
 {
     if (call->input.size > 0)
@@ -265,7 +266,7 @@ static int start_call(struct model_decoder *decoder, struct block *block,
 
     int result = model_call_new(decoder->assembly, model_member(content, "id"),
                                 model_member(content, "name"), &block->call);
-    /* Always {} where pieces follow; all of it from servers that send none. */
+    /* Always {} if pieces follow; the whole input from servers that send no pieces. */
     if (result == 0 && bl_json_size(input) > 0)
         result = model_call_whole(decoder->assembly, block->call, input);
     return result;
@@ -279,7 +280,7 @@ static int tell_block_text(struct model_decoder *decoder, struct block *block, s
     return model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
 }
 
-/* A new block, after whatever has that index has stopped. */
+/* Adds a block, after stopping one with the same index. */
 static int anthropic_decode_add_block(struct model_decoder *decoder, const struct bl_json *data,
                                       struct block **ret_block)
 {
@@ -327,7 +328,7 @@ static int start_block(struct model_decoder *decoder, const struct bl_json *data
         anthropic_decode_append(decoder, &block->signature, model_member(content, "signature"));
         return tell_block_text(decoder, block, model_member(content, "thinking"));
     }
-    /* Before the call exists a block of one would have nothing to stop. */
+    /* Until the call exists, stopping the block must not end a call. */
     block->kind = BLOCK_OTHER;
     if (!bl_text_equal(type, BL_TEXT("tool_use"))) {
         block->start = model_json_text(decoder->arena, content);
@@ -339,7 +340,7 @@ static int start_block(struct model_decoder *decoder, const struct bl_json *data
     return result;
 }
 
-/* More of a block that is only kept: any member that is text is one that comes in pieces. */
+/* Adds to a block of an unknown type: any member that is text arrives in pieces. */
 static void add_to_other(struct model_decoder *decoder, struct block *block,
                          const struct bl_json *delta)
 {
@@ -392,7 +393,7 @@ static int take_delta(struct model_decoder *decoder, const struct bl_json *data)
 
 /* ---- Usage, reason and end ------------------------------------------------------------------- */
 
-/* A field that is there overwrites; one that is absent stays. */
+/* A present field overwrites the count; an absent one leaves it. */
 static void anthropic_decode_take_count(const struct bl_json *usage, const char *key,
                                         uint64_t *count, bool *ret_found)
 {
@@ -451,9 +452,9 @@ static int finish_answer(struct model_decoder *decoder)
 
     if (strcmp(state->reason, "model_context_window_exceeded") == 0)
         return model_fail(decoder->assembly, "context_overflow", 0,
-                          BL_TEXT("the answer came to the end of the model's context"));
+                          BL_TEXT("the answer reached the end of the model's context"));
     if (strcmp(state->reason, "pause_turn") == 0) {
-        /* What comes next has not ended because this has. */
+        /* The end of this part is not the end of the next one. */
         state->reason_known = false;
         state->reason[0] = '\0';
         decoder->assembly->pause = true;
@@ -467,7 +468,7 @@ static int finish_answer(struct model_decoder *decoder)
     return model_finish(decoder->assembly, end);
 }
 
-/* A message begins, the first one or the one that goes on after a pause. */
+/* A message begins: the first one, or the continuation after a pause. */
 static int start_message(struct model_decoder *decoder, const struct bl_json *message)
 {
     struct state *state = anthropic_decode_state_of(decoder);
@@ -549,7 +550,7 @@ int anthropic_finish(struct model_decoder *decoder)
         return 0;
     if (decoder->assembly->failure.code != NULL)
         return BL_EIO;
-    /* The reason is the last thing that says something. */
+    /* The reason is the last informative event. */
     if (anthropic_decode_state_of(decoder)->reason_known)
         return finish_answer(decoder);
     return model_fail(decoder->assembly, "stream_cut", 0,

@@ -16,7 +16,7 @@ struct config_place config_place_of(const struct bl_source *source, const struct
 
 #define RATE(key, field)                                                                           \
     BL_MEMBER_NUMBER(key, field, .optional = true, .nullable = true, .none = -1,                   \
-                     .about = "it is USD per million tokens; null: not known")
+                     .about = "USD per million tokens; null if unknown")
 #define BL_RECORD_STRUCT struct config_rates
 static const struct bl_member rates_members[] = {
     RATE("input", input),

@@ -1,29 +1,29 @@
 /* Answers of POST {base}/responses.
  *
- * Design notes. An answer is a list of items, each of which is announced, comes in pieces and is
- * said once more when it is done. The last saying counts. An item is known by its id, or else by
- * its place: there are servers that change the ids from event to event, and others that say 0 for
- * every place. */
+ * Design notes. An answer is a list of items. Each is announced, arrives in pieces, and is sent
+ * once more when it is done; the last version counts. An item is identified by its id, or else by
+ * its position: some servers change the ids from event to event, and others send 0 for every
+ * position. */
 #include "openai.h"
 
-/* So many items are more than any answer has; each costs memory. */
+/* More items than any answer has; each costs memory. */
 #define ITEMS_MAX 1024u
 
 struct item {
     struct bl_list link;
     struct bl_text id;
-    int64_t index;           /* negative: not said */
-    struct model_call *call; /* NULL: it is none */
-    bool told;               /* some of its text */
-    bool divide;             /* what is told next begins a new part */
+    int64_t index;           /* negative: unknown */
+    struct model_call *call; /* NULL: not a call */
+    bool told;               /* part of its text was reported */
+    bool divide;             /* the next text begins a new part */
     bool done;
 };
 
 struct responses_state {
-    struct bl_list items; /* in the order in which they came */
+    struct bl_list items; /* in order of arrival */
     uint32_t item_count;
     bool refused;
-    bool cut; /* an item came to no end of its own */
+    bool cut; /* an item is incomplete */
 };
 
 static struct responses_state *responses_decode_state_of(struct model_decoder *decoder)
@@ -49,7 +49,7 @@ static struct item *responses_decode_find_by_id(const struct responses_state *st
     return NULL;
 }
 
-/* The newest at that place. */
+/* Returns the newest item at that position. */
 static struct item *find_by_index(const struct responses_state *state, int64_t index)
 {
     for (const struct bl_list *link = state->items.previous; link != &state->items;
@@ -88,8 +88,8 @@ static struct item *find_open(const struct responses_state *state)
     return NULL;
 }
 
-/* The item with that id or at that place, made when there is none; where neither is said, the one
- * that is not done. */
+/* Returns the item with that id or position, and creates it if needed; without both, the item that
+ * is not done. */
 static int get_item(struct model_decoder *decoder, struct bl_text id, int64_t index,
                     struct item **ret_item)
 {
@@ -124,7 +124,7 @@ static int tell_refusal(struct model_decoder *decoder, struct item *item, struct
     return tell_text(decoder, item, text);
 }
 
-/* Parts of a summary have an empty line between them. */
+/* Parts of a summary are separated by a blank line. */
 static int tell_thinking(struct model_decoder *decoder, struct item *item, struct bl_text text)
 {
     int result = 0;
@@ -166,13 +166,13 @@ static int responses_decode_take_part(struct model_decoder *decoder BL_UNUSED, s
 static int take_arguments_delta(struct model_decoder *decoder, struct item *item,
                                 const struct bl_json *data)
 {
-    /* Pieces of a call that was not announced wait for no one: the item that is done has all. */
+    /* Pieces of a call that was not announced are ignored: the finished item has all of them. */
     return item->call != NULL && !item->done
                ? model_call_input(decoder->assembly, item->call, model_member(data, "delta"))
                : 0;
 }
 
-/* ---- Items that are announced, and done ------------------------------------------------------ */
+/* ---- Announced and finished items ------------------------------------------------------------ */
 
 static int responses_decode_begin_call(struct model_decoder *decoder, struct item *item,
                                        const struct bl_json *value)
@@ -204,8 +204,7 @@ static int take_added(struct model_decoder *decoder, const struct bl_json *data)
                : result;
 }
 
-/* An item that the limit cut keeps its call open: the end of the answer ends it, as one that is
- * cut. */
+/* An item that the limit cut keeps its call open: the end of the answer ends it as cut off. */
 static int finish_call(struct model_decoder *decoder, struct item *item,
                        const struct bl_json *value)
 {
@@ -288,8 +287,8 @@ static int take_done(struct model_decoder *decoder, const struct bl_json *data)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Takes what the last event says of the whole answer: items that were never said to be done, the
- * usage, and how it ended. */
+/* Processes the last event's copy of the answer: items that were never reported as done, the usage,
+ * and the end. */
 static int responses_decode_end_answer(struct model_decoder *decoder,
                                        const struct bl_json *response, enum bl_answer_end end)
 {
@@ -327,10 +326,10 @@ static int take_failed(struct model_decoder *decoder, const struct bl_json *resp
     if (openai_is_error(response))
         return model_fail_body(decoder->assembly, response);
     return model_fail(decoder->assembly, "server", 0,
-                      BL_TEXT("the server ended the answer without saying why"));
+                      BL_TEXT("the server ended the answer without a reason"));
 }
 
-/* Some servers end every answer with this event: how it went is then in the status alone. */
+/* Some servers end every answer with this event; only the status shows the outcome. */
 static int responses_decode_take_completed(struct model_decoder *decoder,
                                            const struct bl_json *response)
 {
@@ -345,7 +344,7 @@ static int responses_decode_take_completed(struct model_decoder *decoder,
 
 /* ---- The format ------------------------------------------------------------------------------ */
 
-/* Events that belong to an item. */
+/* Events of an item. */
 static const struct {
     const char *type;
     int (*take)(struct model_decoder *decoder, struct item *item, const struct bl_json *data);
@@ -358,7 +357,7 @@ static const struct {
     {"response.function_call_arguments.delta", take_arguments_delta},
 };
 
-/* Events that belong to the answer; some hold all of it. */
+/* Events of the answer; some contain all of it. */
 static const struct {
     const char *type;
     int (*take)(struct model_decoder *decoder, const struct bl_json *data);

@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * The player's pieces come in one order: thinking, text, calls, usage, end. They are kept as a list
- * of blocks, at most one of them open, and each step (begin, open, delta, close, finish) is told to
- * the format, which writes its events. Without a stream only the last step is: the whole answer is
- * then written from the blocks. What one piece makes goes out in one write. */
+ * The player's pieces have one order: thinking, text, calls, usage, end. They are kept as a list of
+ * blocks, at most one of them open, and each step (begin, open, delta, close, finish) calls the
+ * format, which writes its events. Without a stream, only the last step writes: the whole answer,
+ * from the blocks. All output of one piece is sent in one write. */
 #include "serve.h"
 
 #define ANSWER_SIZE_MAX ((size_t)256 * 1024 * 1024)
@@ -85,8 +85,8 @@ static bool script_answer_is_space(char byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* The part of a text that the limit has room for, a word being a token. Sets `truncated` where a
- * word begins that there is none for. */
+/* Returns the part of a text within the limit; a word is a token. Sets `truncated` if a word begins
+ * beyond the limit. */
 static struct bl_text within_limit(struct script_answer *answer, struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -105,7 +105,7 @@ static struct bl_text within_limit(struct script_answer *answer, struct bl_text 
 
 /* ---- The sink -------------------------------------------------------------------------------- */
 
-/* Everything that is written goes out, unless the answer is to be one object. */
+/* Sends all output, unless the answer is one object. */
 static int script_answer_flush(struct script_answer *answer)
 {
     if (answer->out.size >= ANSWER_SIZE_MAX)
@@ -220,7 +220,7 @@ void script_answer_done(struct script_answer *answer)
 
 /* ---- Problems -------------------------------------------------------------------------------- */
 
-/* How the vendors say a failure. */
+/* The vendors' representation of a failure. */
 struct problem_class {
     const char *code;
     int status;
@@ -243,11 +243,11 @@ static const struct problem_class problem_classes[] = {
     {"auth", 401, 401, "authentication_error", "invalid_request_error", "invalid_api_key",
      "The key is not valid"},
     {"quota", 402, 429, "billing_error", "insufficient_quota", "insufficient_quota",
-     "The credit is used up"},
+     "The account has no credit left"},
     {"context_overflow", 400, 400, "invalid_request_error", "invalid_request_error",
      "context_length_exceeded", "prompt is too long: it exceeds the context length"},
     {"refusal", 400, 400, "invalid_request_error", "invalid_request_error", "content_filter",
-     "The answer is refused by the content policy"},
+     "The answer was refused by the content policy"},
     {"redirect", 307, 307, "api_error", "server_error", NULL, "It is elsewhere"},
 };
 
@@ -277,7 +277,7 @@ int script_problem_status(const struct script_problem *problem, enum bl_api api)
     return is_openai(api) ? class->openai_status : class->status;
 }
 
-/* Statuses that have a type of their own beside that of their class. */
+/* Statuses with a type that differs from their class. */
 static const char *anthropic_type(const struct problem_class *class, int status)
 {
     if (status == 403)

@@ -7,7 +7,7 @@ static int fail_load(const char *path, int code, const char *why, struct bl_erro
                  code == BL_ELIMIT ? "it is larger than 16 MiB" : why);
     bl_error_hint(error, "%s",
                   code == BL_ELIMIT || code == BL_EINVAL
-                      ? "name a file that is a script"
+                      ? "name a script file"
                       : "check the path; it is relative to the working directory");
     return code;
 }

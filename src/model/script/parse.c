@@ -4,10 +4,10 @@
 #define TIMES_MAX   1000000000
 #define TOKENS_MAX  1000000000
 #define REPLIES_MAX 10000u
-/* Of all inputs of calls together: aliases multiply. */
+/* Limit for all inputs of calls together: aliases multiply. */
 #define INPUTS_SIZE_MAX (64u << 20)
 
-/* A script while it is read. Its texts are those of the document, which is in its arena. */
+/* A script being read. Its texts belong to the document, which is in its arena. */
 struct parser {
     struct bl_source source;
     struct bl_script *script;
@@ -26,8 +26,7 @@ static const struct bl_member call_members[] = {
     BL_MEMBER_TEXT("name", call.name, .least = 1),
     BL_MEMBER_JSON("input", input, .optional = true),
     BL_MEMBER_TEXT("input_text", call.input, .optional = true),
-    BL_MEMBER_TEXT("id", call.id, .optional = true, .least = 1,
-                   .about = "without an id, one is made"),
+    BL_MEMBER_TEXT("id", call.id, .optional = true, .least = 1, .about = "Generated if omitted."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -35,7 +34,7 @@ static const struct bl_member call_members[] = {
 static const struct bl_record call_record =
     BL_RECORD("a tool", struct call_draft, call_members, .closed = true);
 
-/* Sets why the input is not one, if so. */
+/* Sets `invalid` if the input is not valid. */
 static int check_input(struct parser *parser, const struct bl_json *value, struct script_call *call)
 {
     struct bl_arena *arena = &parser->script->arena;
@@ -46,14 +45,14 @@ static int check_input(struct parser *parser, const struct bl_json *value, struc
 
     parser->inputs_size += call->input.size;
     if (parser->inputs_size > INPUTS_SIZE_MAX)
-        return bl_source_fail(&parser->source, value, "the inputs of all tools are over %u MiB",
+        return bl_source_fail(&parser->source, value, "the inputs of all tools exceed %u MiB",
                               INPUTS_SIZE_MAX >> 20);
     int result = bl_json_read(&scratch, call->input, NULL, &read, &fault);
     if (result != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
         call->invalid = bl_arena_printf(arena, "the input is not JSON: %s", where);
     } else if (!bl_json_is(read, BL_JSON_OBJECT)) {
-        call->invalid = bl_arena_printf(arena, "the input must be a JSON object, is: %s",
+        call->invalid = bl_arena_printf(arena, "the input must be a JSON object, found %s",
                                         bl_json_type_name(bl_json_type(read)));
     }
     return 0;
@@ -72,7 +71,7 @@ static int read_input(struct parser *parser, const struct bl_json *value, struct
         call->input = bl_arena_text(&parser->script->arena, bl_buffer_text(&text));
     bl_buffer_done(&text);
     if (result != 0)
-        return bl_source_fail(&parser->source, value, "the input is over %u MiB",
+        return bl_source_fail(&parser->source, value, "the input exceeds %u MiB",
                               INPUTS_SIZE_MAX >> 20);
     return check_input(parser, value, call);
 }
@@ -85,7 +84,7 @@ static int read_call(struct parser *parser, const struct bl_json *value, struct 
         bl_source_read(&parser->source, &parser->script->arena, &call_record, value, &draft);
 
     if (result == 0 && draft.input != NULL && text != NULL)
-        result = bl_source_fail(&parser->source, text, "a tool has one input: input or input_text");
+        result = bl_source_fail(&parser->source, text, "a tool has either input or input_text");
     else if (result == 0 && draft.input != NULL)
         result = read_input(parser, draft.input, &draft.call);
     else if (result == 0 && text != NULL)
@@ -183,14 +182,15 @@ static int read_when(struct parser *parser, const struct bl_json *value, struct 
                               bl_value_type(value));
     if (bl_pattern_new(bl_json_text(value), &reply->when, &detail) == 0)
         return 0;
-    bl_source_fail(source, value, "when is not a pattern: %s", detail.message);
+    bl_source_fail(source, value, "when is not a valid pattern: %s", detail.message);
     bl_error_hint(source->error, "%s",
-                  detail.hint[0] != '\0' ? detail.hint
-                                         : "a backslash makes a special character plain");
+                  detail.hint[0] != '\0'
+                      ? detail.hint
+                      : "use a backslash to match a special character literally");
     return BL_EPARSE;
 }
 
-/* The error that a reply plays. */
+/* Checks the error that a reply plays. */
 static int check_error(struct parser *parser, const struct bl_json *value,
                        struct reply_draft *draft)
 {
@@ -200,7 +200,7 @@ static int check_error(struct parser *parser, const struct bl_json *value,
     if (failure->status == 0 && failure->code == NULL) {
         bl_source_fail(&parser->source, bl_json_get(value, BL_TEXT("error")),
                        "error needs a status or a code");
-        bl_error_hint(parser->source.error, "like {status: 529} or {code: stall}");
+        bl_error_hint(parser->source.error, "for example, {status: 529} or {code: stall}");
         return BL_EPARSE;
     }
     BL_JSON_MEMBERS (key, value) {
@@ -209,13 +209,13 @@ static int check_error(struct parser *parser, const struct bl_json *value,
             i++;
         if (i < BL_COUNT(beside))
             continue;
-        bl_source_fail(&parser->source, key, "a reply that is an error has no %s", key->string);
-        bl_error_hint(parser->source.error, "it goes on with the next reply: say it there");
+        bl_source_fail(&parser->source, key, "a reply with error cannot have %s", key->string);
+        bl_error_hint(parser->source.error, "put it in the next reply, which follows the error");
         return BL_EPARSE;
     }
-    /* A script's connect is the timer's: what was refused can be played as dns. */
+    /* A script's `connect` is the timer's; a refused connection can be played as `dns`. */
     failure->timed_out = failure->code != NULL && strcmp(failure->code, "connect") == 0;
-    /* What is less than a millisecond is a hint still. */
+    /* A hint of less than a millisecond still counts. */
     if (draft->retry_given)
         failure->retry_after_ms =
             (int64_t)((draft->retry_after_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS);
@@ -241,7 +241,7 @@ static int read_reply(struct parser *parser, const struct bl_json *value,
             bl_json_get(value, BL_TEXT("thinking")) == NULL &&
             draft.reply.wedge == SCRIPT_NO_WEDGE) {
             bl_source_fail(source, value, "a reply needs say, thinking, tools, wedge or error");
-            bl_error_hint(source->error, "an empty answer is: say: \"\"");
+            bl_error_hint(source->error, "for an empty answer, use say: \"\"");
             result = BL_EPARSE;
         }
     }

@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * A request is read as strictly as the vendors read it where a client could otherwise go wrong
- * without noticing: types, roles, calls without results and results without calls, and thinking
- * that does not come back as it went out. Fields that play no role here are not looked at. */
+ * A request is checked as strictly as the vendors do wherever a client could otherwise make an
+ * unnoticed mistake: types, roles, calls without results and results without calls, and thinking
+ * that is not sent back unchanged. Fields without effect here are ignored. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 #define TOKENS_MAX ((int64_t)1 << 40)
 #define PLACE_SIZE sizeof(((struct script_problem *)NULL)->param)
 
-/* A request while it is read. */
+/* A request being read. */
 struct reader {
     struct script_request *request;
     struct script_problem *problem;
@@ -65,9 +65,9 @@ static int need_text(struct reader *reader, const struct bl_json *object, const 
 
     set_place(param, "%s%s%s", where, where[0] != '\0' ? "." : "", key);
     if (value == NULL)
-        return script_request_refuse(reader, param, "it is missing");
+        return script_request_refuse(reader, param, "missing");
     if (!bl_json_is(value, BL_JSON_STRING))
-        return script_request_refuse(reader, param, "it must be a string, is %s",
+        return script_request_refuse(reader, param, "must be a string, found %s",
                                      bl_json_type_name(bl_json_type(value)));
     *ret_text = bl_json_text(value);
     return 0;
@@ -81,13 +81,14 @@ static int take_boolean(struct reader *reader, const struct bl_json *object, con
     if (value == NULL)
         return 0;
     if (!bl_json_is(value, BL_JSON_BOOLEAN))
-        return script_request_refuse(reader, key, "it must be a boolean, is %s",
+        return script_request_refuse(reader, key, "must be a boolean, found %s",
                                      bl_json_type_name(bl_json_type(value)));
     *out = value->boolean;
     return 0;
 }
 
-/* A limit of tokens; below `least` is refused unless it is negative and that means none. */
+/* Reads a token limit. A value below 1 is refused, unless it is negative and that means no
+ * limit. */
 static int take_limit(struct reader *reader, const struct bl_json *object, const char *key,
                       const char *param, bool negative_is_none)
 {
@@ -97,7 +98,7 @@ static int take_limit(struct reader *reader, const struct bl_json *object, const
     if (value == NULL)
         return 0;
     if (!bl_json_int64(value, &limit) || limit > TOKENS_MAX || (limit < 1 && !negative_is_none))
-        return script_request_refuse(reader, param, "it must be an integer of 1 or more");
+        return script_request_refuse(reader, param, "must be a positive integer");
     if (limit >= 0)
         reader->request->max_tokens = (uint64_t)limit;
     return 0;
@@ -108,15 +109,16 @@ static int check_list(struct reader *reader, const char *key)
     const struct bl_json *value = script_request_member(reader->request->body, key);
 
     if (value != NULL && !bl_json_is(value, BL_JSON_ARRAY))
-        return script_request_refuse(reader, key, "it must be an array, is %s",
+        return script_request_refuse(reader, key, "must be an array, found %s",
                                      bl_json_type_name(bl_json_type(value)));
     return 0;
 }
 
 /* ---- Content --------------------------------------------------------------------------------- */
 
-/* Reads content that is a string or an array of objects with a type: `take` sees each of these. The
- * newest text (of a part whose type is `text_type`) goes into `newest`, when that is not NULL. */
+/* Reads content that is a string or an array of objects with a type, and calls `take` for each of
+ * these. The newest text (of a part whose type is `text_type`) is stored in `newest`, unless that
+ * is NULL. */
 typedef int take_part(struct reader *reader, const struct bl_json *part, struct bl_text type,
                       const char *where);
 
@@ -133,12 +135,12 @@ static int script_request_read_parts(struct reader *reader, const struct bl_json
         return 0;
     }
     if (!bl_json_is(content, BL_JSON_ARRAY))
-        return script_request_refuse(reader, where, "it must be a string or an array");
+        return script_request_refuse(reader, where, "must be a string or an array");
     BL_JSON_EACH (part, content) {
         struct bl_text type, text;
         set_place(place, "%s.%u", where, index++);
         if (!bl_json_is(part, BL_JSON_OBJECT))
-            return script_request_refuse(reader, place, "it must be an object");
+            return script_request_refuse(reader, place, "must be an object");
         int result = need_text(reader, part, "type", place, &type);
         if (result == 0 && bl_text_equal(type, bl_text_from(text_type))) {
             result = need_text(reader, part, "text", place, &text);
@@ -157,7 +159,7 @@ static int call_made(struct reader *reader, struct bl_text id, const char *where
 {
     if (bl_map_has(&reader->pending, id))
         return script_request_refuse(
-            reader, where, "the id '" BL_TEXT_FORMAT "' is that of another call", BL_TEXT_ARG(id));
+            reader, where, "the id '" BL_TEXT_FORMAT "' belongs to another call", BL_TEXT_ARG(id));
     bl_map_set(&reader->pending, id, reader, NULL);
     return 0;
 }
@@ -171,7 +173,7 @@ static int call_answered(struct reader *reader, struct bl_text id, const char *w
     return 0;
 }
 
-/* Everything that was called has its result by now. */
+/* Checks that every call has its result. */
 static int check_answered(struct reader *reader, const char *where)
 {
     uint32_t position = 0;
@@ -202,8 +204,8 @@ static int check_signature(struct reader *reader, struct bl_text thinking, struc
     if (bl_text_equal(signature, bl_text_from(right)))
         return 0;
     return script_request_refuse(reader, where,
-                                 "the signature is not that of this thinking: it must come back "
-                                 "as it was sent");
+                                 "the signature does not match the thinking: it must be sent back "
+                                 "unchanged");
 }
 
 /* ---- anthropic ------------------------------------------------------------------------------- */
@@ -232,7 +234,7 @@ static int take_anthropic_answer(struct reader *reader, const struct bl_json *pa
     return result;
 }
 
-/* Beside texts, of a message of the user in any format: images are counted. */
+/* Counts images, which may be next to texts in a user's message of any format. */
 static int script_request_take_image(struct reader *reader, const struct bl_json *part BL_UNUSED,
                                      struct bl_text type, const char *where BL_UNUSED)
 {
@@ -264,7 +266,7 @@ static int read_anthropic_message(struct reader *reader, const struct bl_json *m
 
     set_place(place, "%s.content", where);
     if (content == NULL)
-        return script_request_refuse(reader, place, "it is missing");
+        return script_request_refuse(reader, place, "missing");
     if (bl_text_equal(role, BL_TEXT("assistant"))) {
         int result = check_answered(reader, where);
         return result == 0 ? script_request_read_parts(reader, content, place, "text", NULL,
@@ -276,7 +278,7 @@ static int read_anthropic_message(struct reader *reader, const struct bl_json *m
     reader->request->images = 0;
     int result = script_request_read_parts(reader, content, place, "text", &reader->request->newest,
                                            take_anthropic_question);
-    /* The results of calls stand all in the message that follows them. */
+    /* All results of calls must be in the message that follows. */
     return result == 0 ? check_answered(reader, where) : result;
 }
 
@@ -333,7 +335,7 @@ static int read_openai_message(struct reader *reader, const struct bl_json *mess
                                      "role must be system, developer, user, assistant or tool");
     }
     if (result == 0 && content == NULL && !(answer && calls != NULL))
-        result = script_request_refuse(reader, place, "it is missing");
+        result = script_request_refuse(reader, place, "missing");
     reader->request->images = user ? 0 : reader->request->images;
     if (result == 0 && content != NULL)
         result = script_request_read_parts(reader, content, place, "text",
@@ -448,18 +450,18 @@ static int read_responses(struct reader *reader)
             request->encrypted = true;
     }
     if (input == NULL)
-        return script_request_refuse(reader, "input", "it is missing");
+        return script_request_refuse(reader, "input", "missing");
     if (bl_json_is(input, BL_JSON_STRING)) {
         request->newest = bl_json_text(input);
         return 0;
     }
     if (!bl_json_is(input, BL_JSON_ARRAY) || bl_json_size(input) == 0)
         return script_request_refuse(reader, "input",
-                                     "it must be a string, or an array of one item or more");
+                                     "must be a string, or an array of at least one item");
     BL_JSON_EACH (item, input) {
         set_place(where, "input.%u", index++);
         if (!bl_json_is(item, BL_JSON_OBJECT))
-            return script_request_refuse(reader, where, "it must be an object");
+            return script_request_refuse(reader, where, "must be an object");
         result = read_responses_item(reader, item, where);
         if (result != 0)
             return result;
@@ -477,18 +479,18 @@ static int read_messages(struct reader *reader)
     char where[PLACE_SIZE];
 
     if (messages == NULL)
-        return script_request_refuse(reader, "messages", "it is missing");
+        return script_request_refuse(reader, "messages", "missing");
     if (!bl_json_is(messages, BL_JSON_ARRAY))
-        return script_request_refuse(reader, "messages", "it must be an array, is %s",
+        return script_request_refuse(reader, "messages", "must be an array, found %s",
                                      bl_json_type_name(bl_json_type(messages)));
-    /* To ollama, none means that the model is to be loaded. */
+    /* For ollama, no messages means: load the model. */
     if (bl_json_size(messages) == 0 && api != BL_API_OLLAMA)
-        return script_request_refuse(reader, "messages", "at least one message is needed");
+        return script_request_refuse(reader, "messages", "at least one message is required");
     BL_JSON_EACH (message, messages) {
         struct bl_text role;
         set_place(where, "messages.%u", index++);
         if (!bl_json_is(message, BL_JSON_OBJECT))
-            return script_request_refuse(reader, where, "it must be an object");
+            return script_request_refuse(reader, where, "must be an object");
         int result = need_text(reader, message, "role", where, &role);
         if (result == 0 && api == BL_API_ANTHROPIC)
             result = read_anthropic_message(reader, message, role, where);
@@ -508,7 +510,7 @@ static int read_anthropic(struct reader *reader, bool count_only)
 
     int result = take_boolean(reader, body, "stream", &reader->request->stream);
     if (result == 0 && !count_only && script_request_member(body, "max_tokens") == NULL)
-        result = script_request_refuse(reader, "max_tokens", "it is missing");
+        result = script_request_refuse(reader, "max_tokens", "missing");
     if (result == 0)
         result = take_limit(reader, body, "max_tokens", "max_tokens", false);
     return result == 0 ? read_messages(reader) : result;
@@ -521,8 +523,7 @@ static int read_openai(struct reader *reader)
 
     int result = take_boolean(reader, request->body, "stream", &request->stream);
     if (result == 0 && options != NULL && !request->stream)
-        result = script_request_refuse(reader, "stream_options",
-                                       "it is allowed only where stream is true");
+        result = script_request_refuse(reader, "stream_options", "allowed only if stream is true");
     if (result == 0)
         result = take_boolean(reader, options, "include_usage", &request->stream_usage);
     if (result == 0)
@@ -541,7 +542,7 @@ static int read_ollama(struct reader *reader)
     request->stream = true;
     int result = take_boolean(reader, request->body, "stream", &request->stream);
     if (result == 0 && options != NULL && !bl_json_is(options, BL_JSON_OBJECT))
-        result = script_request_refuse(reader, "options", "it must be an object");
+        result = script_request_refuse(reader, "options", "must be an object");
     if (result == 0)
         result = take_limit(reader, options, "num_predict", "options.num_predict", true);
     return result == 0 ? read_messages(reader) : result;
@@ -559,11 +560,11 @@ static int script_request_read_body(struct reader *reader, struct bl_arena *aren
         return script_request_refuse(reader, "", "the body is not JSON: %s", where);
     }
     if (!bl_json_is(request->body, BL_JSON_OBJECT))
-        return script_request_refuse(reader, "", "the body must be a JSON object, is %s",
+        return script_request_refuse(reader, "", "the body must be a JSON object, found %s",
                                      bl_json_type_name(bl_json_type(request->body)));
     int result = need_text(reader, request->body, "model", "", &request->model);
     if (result == 0 && request->model.size == 0)
-        result = script_request_refuse(reader, "model", "it must not be empty");
+        result = script_request_refuse(reader, "model", "must not be empty");
     if (result == 0)
         result = check_list(reader, "tools");
     if (result != 0)

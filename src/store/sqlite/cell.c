@@ -1,10 +1,11 @@
-/* Cells of a session: admitted, yielded, ended, buried; and what they have stored.
+/* Cells of a session: admission, yields, end and burial, and the stored values.
  *
- * Only a cell that has not ended changes, and it ends once. So an end that is tried again, after an
- * answer that did not come, says which of the two is in the store. */
+ * Only a cell that has not ended can change, and it ends once. So an end that is retried after a
+ * missing answer finds out which of the two ends is in the store. */
 #include "sqlite.h"
 
-/* So many tombstones go at most with one burial: nobody behind it is to wait for all of a day. */
+/* Limit for deletions with one burial, so that other jobs do not wait for a whole day's tombstones.
+ */
 #define TRIM_MAX 1024
 
 static int refuse_missing(const struct store_write *write, const char *operation,
@@ -17,7 +18,7 @@ static int refuse_missing(const struct store_write *write, const char *operation
 
 /* ---- Admission ---- */
 
-/* Why nothing was admitted: the id has been used. */
+/* Explains why nothing was admitted: the id is in use. */
 static int refuse_used(struct sqlite_link *link, const struct store_write *write,
                        struct bl_error *error)
 {
@@ -34,7 +35,7 @@ static int refuse_used(struct sqlite_link *link, const struct store_write *write
     if (code == 1)
         sqlite_free(row);
     return bl_error_set(error, same ? BL_EEXIST : BL_EBUSY, BL_KIND_CELL, "admit the cell",
-                        write->id, "cell " BL_TEXT_FORMAT " of session %s was admitted before%s",
+                        write->id, "cell " BL_TEXT_FORMAT " of session %s already exists%s",
                         BL_TEXT_ARG(cell->id), write->id, same ? "" : ", with other content");
 }
 
@@ -53,7 +54,7 @@ static int sqlite_cell_admit(struct sqlite_link *link, const struct store_write 
     return changed < 0 ? changed : changed == 0 ? refuse_used(link, write, error) : 0;
 }
 
-/* One of which nobody knows, and nothing is decided. */
+/* Removes a cell of which no caller knows and that has decided nothing. */
 static int withdraw(struct sqlite_link *link, const struct store_write *write,
                     struct bl_error *error)
 {
@@ -80,7 +81,7 @@ static int sqlite_cell_start(struct sqlite_link *link, const struct store_write 
     return changed < 0 ? changed : 0;
 }
 
-/* 1: this very end is in the store; or why the cell cannot be changed. */
+/* Returns 1 if this same end is in the store, or why the cell cannot be changed. */
 static int refuse_ended(struct sqlite_link *link, const struct store_write *write,
                         const char *operation, struct bl_error *error)
 {
@@ -98,7 +99,7 @@ static int refuse_ended(struct sqlite_link *link, const struct store_write *writ
     if (same)
         return 1;
     return bl_error_set(error, BL_EEXIST, BL_KIND_CELL, operation, write->id,
-                        "cell " BL_TEXT_FORMAT " of session %s has ended before",
+                        "cell " BL_TEXT_FORMAT " of session %s has already ended",
                         BL_TEXT_ARG(cell->id), write->id);
 }
 
@@ -115,7 +116,7 @@ static int yield(struct sqlite_link *link, const struct store_write *write, stru
     return changed < 0 ? changed : 0;
 }
 
-/* ---- Its end ---- */
+/* ---- The end ---- */
 
 int sqlite_cell_value_put(struct sqlite_link *link, int64_t session,
                           const struct bl_store_value *value, struct bl_error *error)
@@ -166,7 +167,8 @@ static bool is_old(const struct store_write *write, int64_t buried_wall_ns)
            (uint64_t)write->wall_ns - (uint64_t)buried_wall_ns > write->cell.tombstone_ns_max;
 }
 
-/* The oldest go by their keys, as far as they are too many or too old. How many, or a code. */
+/* Deletes the oldest tombstones, by key, if they are too many or too old. Returns their number, or
+ * a code. */
 static int trim(struct sqlite_link *link, const struct store_write *write, uint64_t count,
                 struct bl_error *error)
 {
@@ -266,7 +268,7 @@ int sqlite_cell_write(struct sqlite_link *link, struct store_write *write, struc
     return sqlite_cells_delete(link, write->grip.session, error);
 }
 
-/* ---- As they were elsewhere ---- */
+/* ---- Imported cells ---- */
 
 int sqlite_cell_add(struct sqlite_link *link, int64_t session, const struct bl_store_cell *cell,
                     struct bl_error *error)
@@ -293,7 +295,7 @@ int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
     return code;
 }
 
-/* ---- Looking ---- */
+/* ---- Reading ---- */
 
 static void read_cell(struct store_look *look, sqlite3_stmt *row)
 {
@@ -316,7 +318,7 @@ static void read_cell(struct store_look *look, sqlite3_stmt *row)
     bl_list_push_back(&look->cells, &cell->link);
 }
 
-/* By their keys alone they are put in order: not through a sort that moves all their texts. */
+/* Sorts only the keys: a sort of the rows would move all their texts. */
 int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
     struct bl_arena *arena = &look->job.output;

@@ -1,13 +1,13 @@
-/* A session as lines of JSON. The walk has a connection and a read transaction of its own: it tells
- * of one moment, however slowly its lines are taken. What stands in the store as JSON is read and
- * written anew, so that a line is always one line, and what is imported is exported the same. */
+/* Exports a session as lines of JSON. The walk has its own connection and read transaction, so it
+ * shows one moment however slowly its lines are read. JSON from the store is parsed and written
+ * again, so that each line is one line, and an import is exported unchanged. */
 #include "sqlite.h"
 
-/* As much is put together in one step. */
+/* Size of the output of one step. */
 #define STEP_BYTES ((size_t)256 * 1024)
 #define JSON_MAX   ((size_t)1024 * 1024 * 1024)
 
-/* What follows the header, each with its rows in order. */
+/* The parts after the header, each with its rows in order. */
 enum stage {
     STAGE_TURNS,
     STAGE_ATTEMPTS,
@@ -29,9 +29,9 @@ struct store_cursor {
     char id[STORE_SESSION_ID_SIZE];
     int64_t session;
     enum stage stage;
-    sqlite3_stmt *row; /* of this stage; NULL: not begun */
+    sqlite3_stmt *row; /* of this stage; NULL: not started */
     uint64_t lines;
-    struct bl_arena arena; /* of one line */
+    struct bl_arena arena; /* for one line */
     struct sqlite_line line;
     struct bl_usage usage;
     struct bl_spent spent;
@@ -40,9 +40,9 @@ struct store_cursor {
     struct bl_error *error;
 };
 
-/* ---- Pieces of a line ---- */
+/* ---- Parts of a line ---- */
 
-/* NULL: it is null. */
+/* Returns a string, or NULL for null. */
 static const char *export_string(struct store_cursor *cursor, int column)
 {
     return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
@@ -68,24 +68,23 @@ static const struct bl_spent *export_spent(struct store_cursor *cursor, int colu
     return &cursor->spent;
 }
 
-/* `what` it is, for the error. */
+/* Parses a JSON value; `what` names it in the error. */
 static const struct bl_json *export_value(struct store_cursor *cursor, const char *what,
                                           struct bl_text json)
 {
-    /* What cells say and store may hold halves of pairs: no text, and no reason to keep all the
-     * rest from whoever wants it. */
+    /* Outcomes and values of cells may contain unpaired surrogates, which are not valid text. They
+     * must not prevent the export of the rest. */
     static const struct bl_json_limits limits = {
         .size_max = JSON_MAX, .string_max = JSON_MAX, .replace_surrogates = true};
     const struct bl_json *value;
     if (bl_json_read(&cursor->arena, json, &limits, &value, NULL) == 0)
         return value;
-    cursor->code =
-        bl_error_set(cursor->error, BL_EPARSE, BL_KIND_SESSION, "export", cursor->id,
-                     "session %s cannot be exported: a %s in it is damaged", cursor->id, what);
+    cursor->code = bl_error_set(cursor->error, BL_EPARSE, BL_KIND_SESSION, "export", cursor->id,
+                                "cannot export session %s: a damaged %s", cursor->id, what);
     return NULL;
 }
 
-/* NULL: it is null. */
+/* Returns a JSON value, or NULL for null. */
 static const struct bl_json *export_json(struct store_cursor *cursor, const char *what, int column)
 {
     return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
@@ -273,7 +272,7 @@ static const struct {
                         export_put_receipt},
     [STAGE_CHECKPOINTS] = {"SELECT name, body FROM checkpoint WHERE session = ? ORDER BY name",
                            export_put_checkpoint},
-    /* One that has not ended is no history yet, as a turn that is under way. */
+    /* A cell that has not ended is not part of the history yet, like a running turn. */
     [STAGE_CELLS] =
         {"SELECT id, lower(hex(digest)), created, ended, deadline_ms, generation, completed,"
          " terminal, yielded_generation, yielded FROM cell WHERE key IN"
@@ -289,7 +288,7 @@ static const struct {
          put_tombstone},
 };
 
-/* One row, or the step to the next stage. */
+/* Exports one row, or moves to the next stage. */
 static int export_put_next(struct store_cursor *cursor)
 {
     if (cursor->stage == STAGE_END) {

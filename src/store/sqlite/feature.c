@@ -1,5 +1,5 @@
-/* What a held feature writes: its lease, records of the newest generation, events. Each write looks
- * at the lease first: under another epoch the feature is another's. */
+/* Writes of a held feature: its lease, records of the newest generation, and events. Each write
+ * checks the lease first: with another epoch, the feature has another holder. */
 #include "sqlite.h"
 
 /* ---- Hold ---- */
@@ -42,17 +42,18 @@ static int sqlite_feature_refuse_held(const struct store_feature_hold *hold, str
     bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "hold the feature", id,
                  "feature %s is held by %s", id, owner->text);
     if (owner->life == BL_OWNER_OUT_OF_SIGHT)
-        bl_error_hint(error, "it cannot be seen from here: stop it there, or wait until its lease "
-                             "has run out, 30 s after its last write");
+        bl_error_hint(error, "it is on another host or in another PID namespace: stop it there, or "
+                             "wait until its lease "
+                             "expires, 30 s after its last write");
     else if (owner->pid == self->pid && owner->pid_started == self->started)
         bl_error_hint(error,
-                      "that is this process: wait until it is done, or stop it: belay "
-                      "feature cancel %s",
+                      "this process holds it: wait until it is done, or stop it with `belay "
+                      "feature cancel %s`",
                       id);
     else
         bl_error_hint(error,
                       "wait until it is done, stop it with `belay feature cancel %s`, or "
-                      "end it and go on with --take-over",
+                      "end it and continue with --take-over",
                       id);
     return BL_EBUSY;
 }
@@ -96,8 +97,7 @@ static int sqlite_feature_refuse_stale(struct sqlite_link *link,
     if (code != BL_EBUSY || error->kind != BL_KIND_SESSION)
         return code;
     bl_error_name_set(error, "stale_write");
-    bl_error_hint(error, "nothing was written; `belay feature status %s` says what became of it",
-                  write->id);
+    bl_error_hint(error, "nothing was written; check with `belay feature status %s`", write->id);
     return code;
 }
 
@@ -120,7 +120,7 @@ static int put_record(struct sqlite_link *link, const struct store_feature_write
     return code < 0 ? code : 0;
 }
 
-/* The number after the last, whichever generation that is of. */
+/* Adds an event with the next number, across all generations. */
 static int add_event(struct sqlite_link *link, const struct store_feature_write *write,
                      struct bl_text event, struct bl_error *error)
 {
@@ -133,7 +133,7 @@ static int add_event(struct sqlite_link *link, const struct store_feature_write 
     return code < 0 ? code : 0;
 }
 
-/* The feature's row: when it was changed, and in which generation it is now. */
+/* Updates the feature's row: time of change and generation. */
 static int touch(struct sqlite_link *link, struct store_feature_write *write,
                  struct bl_error *error)
 {
@@ -151,7 +151,7 @@ static int touch(struct sqlite_link *link, struct store_feature_write *write,
     code = sqlite_next(link, row, error);
     if (code == 0)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "write to the feature", write->id,
-                            "feature %s is not in the store any more", write->id);
+                            "feature %s is no longer in the store", write->id);
     if (code != 1)
         return code;
     write->generation = sqlite_count(row, 0);

@@ -1,4 +1,4 @@
-/* Looking at features: what is on record of one, its events, all of them. */
+/* Reading features: the records of one, its events, and the list of all. */
 #include <stdio.h>
 
 #include "sqlite.h"
@@ -19,8 +19,7 @@ int sqlite_find_feature(struct sqlite_link *link, const char *repository, const 
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", id,
-                 "nothing is known of feature %.64s of %.200s in %.200s", id, repository,
-                 link->path);
+                 "no feature %.64s of %.200s in %.200s", id, repository, link->path);
     if (error == NULL)
         return BL_ENOENT;
     row = sqlite_query(link, NULL,
@@ -51,8 +50,8 @@ static void feature_read_add_record(struct store_feature_look *look, const char 
     bl_list_push_back(&look->records, &record->link);
 }
 
-/* Names are compared as bytes: those that begin with the prefix stand before it with its last byte
- * one higher, and all of them before a byte that no text has. */
+/* Returns the first name after all that begin with the prefix. Names are compared as bytes: it is
+ * the prefix with its last byte increased by one, or a byte that no text contains. */
 static const char *end_of_prefix(struct bl_arena *arena, const char *prefix)
 {
     size_t size = strlen(prefix);

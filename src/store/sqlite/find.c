@@ -1,21 +1,21 @@
-/* What is known of a piece of work by its id alone.
+/* Finds a piece of work by its id.
  *
- * Ids that are unique everywhere (runs, receipts, sessions) are looked for first, then those that
- * are so only in what holds them, then turns: these have no index, since each commit would pay for
- * it, and the whole table is gone through. Each of these functions returns 1 with the answer in
- * `find`, 0 when it knows nothing of the id, or a code. */
+ * Ids that are globally unique (runs, receipts, sessions) are searched first, then ids that are
+ * unique only within their holder, then turns. Turns have no index, since each commit would have to
+ * update it, so their table is scanned. Each function returns 1 with the answer in `find`, 0 if it
+ * does not find the id, or a code. */
 #include <stdio.h>
 
 #include "sqlite.h"
 
-/* ---- Pieces of an answer ---- */
+/* ---- Parts of an answer ---- */
 
 static int sqlite_find_take_receipt(struct sqlite_link *link, struct store_find *find,
                                     int64_t session, const char *id, struct bl_error *error)
 {
     if (id == NULL)
         return 0;
-    /* As it is on its own: one that came later may hold more than the result of a turn. */
+    /* The stored receipt: it may have been completed after the result of the turn was written. */
     sqlite3_stmt *row = sqlite_query(
         link, error, "SELECT body FROM receipt WHERE session = ? AND id = ?", "is", session, id);
     int code = sqlite_next(link, row, error);
@@ -26,7 +26,7 @@ static int sqlite_find_take_receipt(struct sqlite_link *link, struct store_find 
     return 0;
 }
 
-/* Result, and id of the receipt, in these columns of the row, which is free after. */
+/* Takes the result and the receipt's id from these columns of the row, and resets the statement. */
 static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *find, int64_t session,
                                 sqlite3_stmt *row, int column, struct bl_error *error)
 {
@@ -39,7 +39,7 @@ static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *fin
 #define RECEIPT_ID(json)                                                                           \
     "CASE WHEN json_valid(" json ") THEN json_extract(" json ", '$.receipt.id') END"
 
-/* What ended last in the session, of all runs or of one: a turn, or an attempt. */
+/* Takes the turn or attempt that ended last in the session, of one run or of all. */
 static int take_newest(struct sqlite_link *link, struct store_find *find, int64_t session,
                        const char *run, struct bl_error *error)
 {
@@ -58,7 +58,7 @@ static int take_newest(struct sqlite_link *link, struct store_find *find, int64_
     return code == 1 ? sqlite_find_take_end(link, find, session, row, 0, error) : code;
 }
 
-/* A turn of the run, or an attempt, has that receipt: 1. */
+/* Returns 1 if a turn of the run or an attempt has that receipt. */
 static int is_of_turn(struct sqlite_link *link, int64_t session, const char *run,
                       const char *receipt, struct bl_error *error)
 {
@@ -74,7 +74,7 @@ static int is_of_turn(struct sqlite_link *link, int64_t session, const char *run
     return code;
 }
 
-/* The receipt of a run that was stopped between its turns is that of none of them. */
+/* Takes the receipt of a run that was stopped between turns, which no turn has. */
 static int take_late_receipt(struct sqlite_link *link, struct store_find *find, int64_t session,
                              const char *run, struct bl_error *error)
 {
@@ -96,8 +96,8 @@ static int take_late_receipt(struct sqlite_link *link, struct store_find *find, 
     return code < 0 ? code : 0;
 }
 
-/* An attempt is on record as under way: 1. One that a dead holder left is, until the session is
- * held again: then it is settled. */
+/* Returns 1 if an attempt is recorded as running. An attempt left by a dead holder counts until the
+ * session is held again, which settles it. */
 static int is_running(struct sqlite_link *link, int64_t session, const char *run,
                       struct bl_error *error)
 {
@@ -110,7 +110,7 @@ static int is_running(struct sqlite_link *link, int64_t session, const char *run
     return code;
 }
 
-/* Somebody alive holds the session: 1. */
+/* Returns 1 if the session has a live holder. */
 static int sqlite_find_is_held(struct sqlite_link *link, const struct store_find *find,
                                int64_t session, struct bl_error *error)
 {
@@ -170,7 +170,7 @@ static int find_session(struct sqlite_link *link, struct store_find *find, struc
     return code < 0 ? code : 1;
 }
 
-/* An import under another name has the same receipts: that of the first session is as good. */
+/* An import under another id has the same receipts, so that of the first session is used. */
 static int sqlite_find_receipt(struct sqlite_link *link, struct store_find *find,
                                struct bl_error *error)
 {
@@ -203,13 +203,13 @@ static int sqlite_find_receipt(struct sqlite_link *link, struct store_find *find
 
 /* ---- Features and their tasks ---- */
 
-/* A record of that generation: the task or the feature, and the receipt that it names. */
+/* Takes the record of the task or feature in that generation, and the receipt that it names. */
 static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *find,
                                    int64_t feature, int64_t generation, const char *name,
                                    struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
-    /* States of a task that change no more are all but these; a feature says when it ended. */
+    /* All other states of a task are final; a feature has `ended_at`. */
     sqlite3_stmt *row = sqlite_query(
         link, error,
         "SELECT json, CASE WHEN name = 'feature' THEN json_extract(json, '$.ended_at') IS NOT NULL"
@@ -231,7 +231,8 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
     return 1;
 }
 
-/* The run of a whole feature: as its record says, or whoever holds it and has none yet. */
+/* Finds the run of a whole feature: in its record, or as the run of its holder if there is no
+ * record yet. */
 static int find_feature_run(struct sqlite_link *link, struct store_find *find,
                             struct bl_error *error)
 {
@@ -250,13 +251,13 @@ static int find_feature_run(struct sqlite_link *link, struct store_find *find,
     return sqlite_find_take_record(link, find, feature, generation, "feature", error);
 }
 
-/* ---- What is unique in its holder ---- */
+/* ---- Ids that are unique within their holder ---- */
 
-/* One of those that an id may mean. */
+/* One of several things with the same id. */
 struct candidate {
     const char *kind;
-    const char *name; /* in full */
-    int64_t holder;   /* key of the session, or of the feature */
+    const char *name; /* full id */
+    int64_t holder;   /* key of the session or feature */
     int64_t generation;
 };
 
@@ -302,7 +303,7 @@ static int gather_cells(struct sqlite_link *link, struct store_find *find, struc
     return gather(link, find, row, "cell", found, error);
 }
 
-/* Features of several repositories may have one id: then the path stands before it. */
+/* If features of several repositories have the same id, the path precedes it. */
 static int gather_features(struct sqlite_link *link, struct store_find *find,
                            struct candidates *found, struct bl_error *error)
 {
@@ -339,7 +340,7 @@ static int refuse_ambiguous(const struct store_find *find, const struct candidat
         named++;
     }
     bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "look up", find->id,
-                 "several have the id '%.100s': name one in full", find->id);
+                 "id '%.100s' is ambiguous: use a full id", find->id);
     if (named == found->count)
         bl_error_hint(error, "%s", names);
     else
@@ -359,7 +360,7 @@ static int sqlite_find_take_cell(struct sqlite_link *link, struct store_find *fi
     int code = sqlite_next(link, row, error);
     if (code < 0)
         return code;
-    /* Of one that is buried nothing is left but that it has ended. */
+    /* A buried cell has only ended; nothing else is stored. */
     find->work.ended = code == 0 || sqlite3_column_int64(row, 2) != 0;
     if (code == 0)
         return 1;
@@ -374,7 +375,8 @@ static int find_held(struct sqlite_link *link, struct store_find *find, struct b
 {
     struct candidates found = {0};
     int code = gather_cells(link, find, &found, error);
-    /* SESSION/CELL is a full name; a feature of the session's name has its repository's before. */
+    /* SESSION/CELL is a full name. A feature with the name of a session needs the path of its
+     * repository. */
     if (code == 0 && (found.count == 0 || find->holder == NULL))
         code = gather_features(link, find, &found, error);
     if (code != 0 || found.count == 0)
@@ -397,7 +399,7 @@ static int find_held(struct sqlite_link *link, struct store_find *find, struct b
 
 /* ---- Turns ---- */
 
-/* A fork has the turns of its parent: that of the older session is as good. */
+/* A fork has the turns of its parent, so that of the older session is used. */
 static int find_turn(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
     sqlite3_stmt *row = sqlite_query(
@@ -432,7 +434,7 @@ int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_err
             return code == 1 ? 0 : code;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "look up", find->id,
-                 "nothing is known of '%.100s' in %.200s", find->id, link->path);
+                 "no work with the id '%.100s' in %.200s", find->id, link->path);
     bl_error_hint(error, "`belay session list` shows the sessions of this store");
     return BL_ENOENT;
 }

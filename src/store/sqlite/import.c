@@ -1,6 +1,6 @@
-/* A session from lines of JSON, as sqlite_export.c writes them. The lines are gone through twice by
- * the same code: first without a file, so that what is wrong is found before anybody waits for it;
- * then each is put into the store. */
+/* Imports a session from lines of JSON, as export.c writes them. The same code processes the lines
+ * twice: first without a file, so that errors are found before the import blocks other writers, and
+ * then to write each line to the store. */
 #include <stdio.h>
 
 #include "sqlite.h"
@@ -9,19 +9,20 @@
 #define CHUNK_BYTES ((size_t)64 * 1024)
 
 struct import {
-    struct sqlite_link *link; /* NULL: only look */
-    struct store_look *look;  /* NULL: so too */
+    struct sqlite_link *link; /* NULL: only check */
+    struct store_look *look;  /* NULL: only check */
     struct bl_error *error;
     int code;
-    uint64_t line;         /* number of the one at hand, from 1 */
-    struct bl_arena arena; /* of one line */
-    struct sqlite_line at; /* it */
-    struct bl_buffer text; /* one value of it, written anew */
-    struct bl_map seen;    /* what may come only once */
+    uint64_t line;         /* number of the current line, from 1 */
+    struct bl_arena arena; /* for one line */
+    struct sqlite_line at; /* the current line */
+    struct bl_buffer text; /* one of its values as text */
+    struct bl_map seen;    /* what may occur only once */
     int64_t session;
     uint64_t turns;     /* so far */
-    uint64_t turns_due; /* as the header says */
-    bool counted;       /* it says what was used and spent; else that is the sum of the turns */
+    uint64_t turns_due; /* number in the header */
+    bool counted;       /* the header contains usage and spending; otherwise they are summed over
+                           the turns */
     bool ended;
     struct bl_buffer events; /* of `run`, not in the store yet */
     char run[STORE_SESSION_ID_SIZE];
@@ -46,7 +47,7 @@ static void import_keep(struct import *import, int code)
 
 /* ---- Values of a line ---- */
 
-/* A value of the line as text; stays until the next. */
+/* Returns a value of the line as text, valid until the next call. */
 static struct bl_text json(struct import *import, const struct bl_json *value)
 {
     struct bl_json_writer writer;
@@ -54,11 +55,11 @@ static struct bl_text json(struct import *import, const struct bl_json *value)
     bl_json_writer_init(&writer, &import->text);
     bl_json_write_value(&writer, value);
     if (bl_json_writer_done(&writer) != 0)
-        import_refuse(import, "a value that is too large or too deep");
+        import_refuse(import, "a value is too large or too deeply nested");
     return bl_buffer_text(&import->text);
 }
 
-/* Messages as text in the arena; `what` holds them. */
+/* Returns messages as text in the arena; `what` names their member in errors. */
 static struct bl_text import_messages(struct import *import, const char *what,
                                       const struct bl_json *messages)
 {
@@ -67,13 +68,13 @@ static struct bl_text import_messages(struct import *import, const char *what,
     struct bl_text text = bl_arena_text(&import->arena, json(import, messages));
     bl_list_init(&list);
     if (import->code == 0 && bl_messages_read(&import->arena, text, &list) != 0) {
-        snprintf(why, sizeof why, "%s: not made of messages", what);
+        snprintf(why, sizeof why, "%s: not a list of messages", what);
         import_refuse(import, why);
     }
     return text;
 }
 
-/* The events as lines; they stay until the next value. */
+/* Returns the events as lines, valid until the next value. */
 static struct bl_text import_events(struct import *import)
 {
     struct bl_json_writer writer;
@@ -82,7 +83,7 @@ static struct bl_text import_events(struct import *import)
         bl_json_writer_init(&writer, &import->text);
         bl_json_write_value(&writer, import->at.events[i]);
         if (bl_json_writer_done(&writer) != 0 || bl_buffer_append_byte(&import->text, '\n') != 0)
-            import_refuse(import, "a value that is too large or too deep");
+            import_refuse(import, "a value is too large or too deeply nested");
     }
     return bl_buffer_text(&import->text);
 }
@@ -91,7 +92,7 @@ static void once(struct import *import, const char *type, const char *id)
 {
     struct bl_text key = bl_arena_printf(&import->arena, "%s %s", type, id);
     if (bl_map_has(&import->seen, key))
-        import_refuse(import, "the same id as on a line before");
+        import_refuse(import, "duplicate id");
     else
         bl_map_set(&import->seen, key, import, NULL);
 }
@@ -110,8 +111,8 @@ static int refuse_existing(struct import *import, const char *id)
         return code;
     }
     bl_error_set(import->error, BL_EEXIST, BL_KIND_SESSION, "import", id,
-                 "there is a session %s already", id);
-    bl_error_hint(import->error, "give it another id");
+                 "session %s already exists", id);
+    bl_error_hint(import->error, "choose another id");
     return BL_EEXIST;
 }
 
@@ -136,11 +137,11 @@ static void import_check_session(struct import *import)
 {
     const struct sqlite_line *line = &import->at;
     if (line->schema != SQLITE_LINE_SCHEMA)
-        import_refuse(import, "made by another belay: only schema 1 is known here");
+        import_refuse(import, "unsupported schema (expected 1)");
     if (line->context_from > line->turns + 1)
-        import_refuse(import, "context_from: outside of the turns");
+        import_refuse(import, "context_from: outside the turns");
     if ((line->usage != NULL) != (line->spent != NULL))
-        import_refuse(import, "usage and spent: one is missing");
+        import_refuse(import, "usage and spent: only one is present");
     import->turns_due = line->turns;
     import->counted = line->usage != NULL;
 }
@@ -182,7 +183,7 @@ static void import_take_turn(struct import *import)
     const struct bl_usage *used = line->usage;
     const struct bl_spent *cost = line->spent;
     if (line->number != ++import->turns)
-        import_refuse(import, "a turn is missing before this one, or it comes twice");
+        import_refuse(import, "missing or duplicate turn");
     struct bl_text result = bl_arena_text(&import->arena, json(import, line->json));
     struct bl_text messages = import_messages(import, "messages", line->messages);
     struct bl_text events = import_events(import);
@@ -281,7 +282,8 @@ static struct bl_text import_digest(struct import *import)
     return (struct bl_text){(const char *)bytes, SQLITE_DIGEST_SIZE};
 }
 
-/* An outcome as text, in the arena; it must be of that cell, generation and type. */
+/* Returns an outcome as text, in the arena. It must have the id, generation and type of the cell.
+ */
 static struct bl_text import_outcome(struct import *import, const struct bl_json *value,
                                      uint64_t generation, const char *type)
 {
@@ -291,7 +293,7 @@ static struct bl_text import_outcome(struct import *import, const struct bl_json
     if (said < 1 || (uint64_t)said != generation ||
         !bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("cell_id"))), id) ||
         !bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("type"))), bl_text_from(type)))
-        import_refuse(import, "an outcome that is not of this cell");
+        import_refuse(import, "the outcome is not from this cell");
     return bl_arena_text(&import->arena, json(import, value));
 }
 
@@ -308,14 +310,14 @@ static void import_take_cell(struct import *import)
         .completed = line->completed,
         .ended_wall_ns = line->ended_wall_ns,
     };
-    /* An id is used once, by a cell or its tombstone. */
+    /* An id is used only once, by a cell or a tombstone. */
     once(import, "cell", line->id);
     cell.terminal = import_outcome(import, line->json, line->generation,
                                    line->completed ? "completed" : "terminated");
     if (line->yielded_generation != 0 || line->yielded != NULL)
         cell.yielded = import_outcome(import, line->yielded, line->yielded_generation, "yielded");
     if (line->yielded_generation >= line->generation)
-        import_refuse(import, "a cell that yielded after its end");
+        import_refuse(import, "the cell yielded after its end");
     if (import->code == 0 && import->link != NULL)
         import_keep(import, sqlite_cell_add(import->link, import->session, &cell, import->error));
 }
@@ -323,7 +325,7 @@ static void import_take_cell(struct import *import)
 static void take_cell_value(struct import *import)
 {
     struct bl_store_value value = {.key = import->at.text};
-    /* In its quotes, since it may hold NUL. */
+    /* Quoted, because a key may contain NUL. */
     once(import, "value", bl_json_quote(&import->arena, value.key).data);
     value.json = json(import, import->at.json);
     if (import->code == 0 && import->link != NULL)
@@ -346,9 +348,9 @@ static void import_take_end(struct import *import)
     flush_events(import);
     import->ended = true;
     if (import->at.number != import->line - 1)
-        import_refuse(import, "the number of lines is not the one that the last line says");
+        import_refuse(import, "the number of lines differs from the last line's");
     if (import->turns != import->turns_due)
-        import_refuse(import, "there are fewer turns than the first line says");
+        import_refuse(import, "fewer turns than the first line announces");
 }
 
 static void import_take_line(struct import *import, struct bl_text line)
@@ -368,7 +370,7 @@ static void import_take_line(struct import *import, struct bl_text line)
     bl_arena_reset(&import->arena);
     import->line++;
     if (import->ended) {
-        import_refuse(import, "something follows the last line");
+        import_refuse(import, "unexpected data after the last line");
         return;
     }
     if (bl_json_read(&import->arena, line, &limits, &value, &fault) != 0) {
@@ -402,7 +404,7 @@ static int import_take_lines(struct import *import, struct bl_text lines)
         import_take_line(import, line);
     if (import->code == 0 && !import->ended) {
         import->line++;
-        import_refuse(import, "the last line, of type end, is missing: the file was cut");
+        import_refuse(import, "the last line, of type end, is missing: the file is truncated");
     }
     bl_map_done(&import->seen);
     bl_buffer_done(&import->events);

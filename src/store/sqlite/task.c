@@ -1,8 +1,8 @@
-/* Tasks of other protocols. One that works becomes one that has ended, once, by a statement that
- * finds it working; what has ended never changes, and goes when it has expired. */
+/* Tasks of other protocols. A statement that matches only a working task ends it, so it ends once.
+ * An ended task never changes, and is deleted when it has expired. */
 #include "sqlite.h"
 
-/* So many go at most on the way: their results may be large, and somebody waits. */
+/* Limit for deletions along the way: results may be large, and a caller is waiting. */
 #define EXPIRED_MAX 256
 
 static int remove_expired(struct sqlite_link *link, const struct store_task *task,
@@ -12,7 +12,7 @@ static int remove_expired(struct sqlite_link *link, const struct store_task *tas
                              "DELETE FROM task WHERE key IN (SELECT key FROM task"
                              " WHERE expires > 0 AND expires <= ? ORDER BY expires LIMIT ?)",
                              "ii", task->wall_ns, (int64_t)EXPIRED_MAX);
-    /* The one that is asked for in any case. */
+    /* The requested task in any case. */
     if (code >= 0)
         code = sqlite_change(link, error,
                              "DELETE FROM task WHERE id = ? AND expires > 0 AND expires <= ?", "si",
@@ -37,7 +37,7 @@ int sqlite_task_begin(struct sqlite_link *link, struct store_task *task, struct 
     if (changed != 0)
         return changed < 0 ? changed : 0;
     return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "begin the task", begun->id,
-                        "there is a task %.100s already", begun->id);
+                        "task %.100s already exists", begun->id);
 }
 
 int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
@@ -58,12 +58,12 @@ int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl
         sqlite_free(row);
     return bl_error_set(
         error, found == 1 ? BL_EEXIST : BL_ENOENT, BL_KIND_SESSION, "end the task", end->id,
-        found == 1 ? "task %.100s has ended before" : "there is no task %.100s", end->id);
+        found == 1 ? "task %.100s has already ended" : "there is no task %.100s", end->id);
 }
 
-/* ---- Looking ---- */
+/* ---- Reading ---- */
 
-/* Whose end nobody will write any more. */
+/* True if no process will record the end of the task any more. */
 static bool is_orphan(const struct store_task *task, const struct store_identity *owner)
 {
     switch (store_identity_life(&task->self, owner)) {
@@ -86,7 +86,7 @@ static void sqlite_task_read_owner(sqlite3_stmt *row, int column, struct store_i
                  sqlite_text(row, column + 4).data);
 }
 
-/* Fills the answer. One that has expired is as good as gone. */
+/* Fills in the answer. An expired task counts as missing. */
 static int read_task(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
 {
     struct bl_arena *arena = &task->job.output;
@@ -145,7 +145,7 @@ int sqlite_task_settle(struct sqlite_link *link, struct store_task *task, struct
         code = read_task(link, task, error);
     if (code != 0 || !task->found || task->task.ended_wall_ns != 0 || task->task.owner_alive)
         return code;
-    /* Under the lock of the writer: nobody else ends it between the look and this. */
+    /* Called under the writer's lock: no other process can end the task in between. */
     int changed =
         sqlite_change(link, error,
                       "UPDATE task SET status = 'failed', ended = ?, expires = ?"

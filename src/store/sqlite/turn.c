@@ -1,5 +1,5 @@
-/* What a held session writes. Each operation first looks at the lease: under another epoch the
- * session is another's. */
+/* Writes of a held session. Each operation first checks the lease: with another epoch, the session
+ * has another holder. */
 #include "sqlite.h"
 
 #define SPENT_TYPES "uuddi"
@@ -46,7 +46,8 @@ int sqlite_add_beside(struct sqlite_link *link, int64_t session, const char *run
         code =
             sqlite_change(link, error, "INSERT INTO journal (session, run, lines) VALUES (?, ?, ?)",
                           "ist", session, run, events);
-    /* A run's receipt may come twice: with its turn, and at its end with more in it. */
+    /* A run's receipt may be written twice: with its turn, and again at the end of the run with
+     * more content. */
     if (code >= 0 && receipt.size > 0)
         code = sqlite_change(link, error,
                              "INSERT INTO receipt (session, id, body) VALUES (?, ?, ?)"
@@ -75,7 +76,7 @@ static int sqlite_begin_turn(struct sqlite_link *link, const struct store_write 
     return changed < 0 ? changed : changed == 0 ? sqlite_turn_refuse_stale(link, write, error) : 0;
 }
 
-/* Under another epoch, or of an attempt that is not under way. */
+/* Refuses a commit under another epoch, or of an attempt that is not running. */
 static int refuse_commit(struct sqlite_link *link, const struct store_write *write,
                          struct bl_error *error)
 {
@@ -83,18 +84,18 @@ static int refuse_commit(struct sqlite_link *link, const struct store_write *wri
     if (code != 0)
         return code;
     return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "commit", write->id,
-                        "turn " BL_TEXT_FORMAT " of session %s is not under way: it has ended "
-                        "before",
+                        "turn " BL_TEXT_FORMAT " of session %s is not running: it has already "
+                        "ended",
                         BL_TEXT_ARG(write->settlement.turn_id), write->id);
 }
 
-/* The session's row, which nothing but a commit changes, and what stands for the turns that leave
- * the context. `turns` are new: one, or none when it is only compacted. */
+/* Updates the session's row, which only commits change, and the summary of the turns that leave the
+ * context. `turns` is the number of new turns: 1, or 0 for a compaction. */
 static int count_commit(struct sqlite_link *link, const struct store_write *write, int64_t turns,
                         struct bl_error *error)
 {
     const struct bl_settlement *settlement = &write->settlement;
-    /* Figures of providers are from outside: a sum ends at what the column holds. */
+    /* Figures come from providers, so a sum is limited to what the column can hold. */
     int changed = sqlite_change(
         link, error,
         "UPDATE session SET updated = max(updated, ?1), turns_total = turns_total + ?11,"
@@ -146,7 +147,7 @@ static int sqlite_commit_turn(struct sqlite_link *link, const struct store_write
                              settlement->receipt_id, settlement->receipt, error);
 }
 
-/* Under the epoch, which has been looked at. */
+/* Called under an epoch that has been checked. */
 static int sqlite_turn_compact(struct sqlite_link *link, const struct store_write *write,
                                struct bl_error *error)
 {
@@ -158,7 +159,7 @@ static int sqlite_turn_compact(struct sqlite_link *link, const struct store_writ
                              settlement->receipt_id, settlement->receipt, error);
 }
 
-/* One that was never begun is on record from here on; one that was made void gets its result. */
+/* Records an attempt that was never begun; adds the result to one whose commit was voided. */
 static int sqlite_reject_turn(struct sqlite_link *link, const struct store_write *write,
                               struct bl_error *error)
 {
@@ -219,7 +220,7 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     if (write->job.operation == STORE_RELEASE)
         return sqlite_lease_release(link, &sqlite_leased_session, write->grip.session,
                                     write->grip.epoch, error);
-    /* These two are each turn's: they look at the lease in the statement that writes. */
+    /* Each turn uses these two: they check the lease in the statement that writes. */
     if (write->job.operation == STORE_BEGIN)
         return sqlite_begin_turn(link, write, error);
     if (write->job.operation == STORE_COMMIT)

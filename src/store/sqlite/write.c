@@ -1,24 +1,23 @@
 /* Design notes.
  *
- * A batch is one transaction. One job that is refused takes no other along: then the batch is
- * rolled back and run again with each job in a savepoint, so that it is rolled back alone. Not so
- * from the start, because savepoints copy every page that a job touches, and halve what a busy
- * store can do, while refusals are rare. A batch that does not fit the disk is tried again one by
- * one.
+ * A batch is one transaction. A job that is refused must not affect the others: then the batch is
+ * rolled back and run again with each job in a savepoint, so that only this job is rolled back.
+ * Savepoints are not used from the start, because they copy every page that a job touches, which
+ * halves the throughput of a busy store, and refusals are rare. A batch that does not fit on the
+ * disk is retried job by job.
  *
- * How durable: a batch with a job that asks for it is synced before it is answered, and with it all
- * that was written before. One that only begins or rejects turns, notes, holds or lets go is not:
- * it survives the end of the process, and after a loss of power the store is as of some moment not
- * before the last synced batch. Nobody was told more.
+ * Durability: a batch with a durable job is synced before it is answered, together with everything
+ * written before. A batch that only begins or rejects turns, notes, holds or releases is not
+ * synced. It survives the end of the process; after a power loss the store is in a state not older
+ * than the last synced batch. No caller was promised more.
  *
- * What failed in its sync is not gone: SQLite has rolled it back, but its frames stand in the log,
- * whole, and whoever opens the file after this process was killed would find them committed. So
- * another transaction, a small one, is written over them before anybody is told that theirs was
- * refused. It is not synced, since just that has failed: against a kill it holds, and a kernel that
- * lost the sync of the frames has lost them. From then on the log is not trusted: before another
- * job is answered as durable, be it of the same batch, all of it is moved into the file, synced,
- * and the log begun anew.
- */
+ * A failed sync does not remove the data: SQLite has rolled the transaction back, but its complete
+ * frames are in the log, and a process that opened the file after this one was killed would find
+ * them committed. So a small transaction is written over them before any caller is told that its
+ * job was refused. It is not synced, because syncing has just failed; it protects against a kill,
+ * and a kernel that lost the sync of the frames has lost the frames. From then on the log is not
+ * trusted: before another job is answered as durable, even of the same batch, the whole log is
+ * moved into the file and synced, and a new log is started. */
 #include "sqlite.h"
 
 #define CHECKPOINT_PAGES 1000
@@ -87,7 +86,7 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
 }
 
-/* False: the whole transaction is gone, or has to go. */
+/* Returns false if the whole transaction has been or must be rolled back. */
 static bool run_job(struct sqlite_link *link, struct store_job *job, bool alone)
 {
     job->error = (struct bl_error){0};
@@ -121,7 +120,7 @@ static void refuse_all(struct bl_list *jobs, int code, const struct bl_error *er
     }
 }
 
-/* Writes over what a failed sync left in the log. */
+/* Overwrites what a failed sync left in the log. */
 static int write_void(struct sqlite_link *link, struct bl_list *jobs, struct store_job *only,
                       struct bl_error *error)
 {
@@ -142,7 +141,7 @@ static int write_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
     return code < 0 ? code : 0;
 }
 
-/* After a sync that failed: those who are not refused yet, are. */
+/* Refuses the remaining jobs after a failed sync. */
 static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct store_job *only,
                       const struct bl_error *sync_error)
 {
@@ -150,10 +149,10 @@ static void make_void(struct sqlite_link *link, struct bl_list *jobs, struct sto
     if (write_void(link, jobs, only, &void_error) != 0) {
         error = (struct bl_error){0};
         bl_error_set(&error, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", link->path,
-                     "the disk failed (%.180s), and what was written could not be taken back "
+                     "the disk failed (%.180s), and what was written could not be undone "
                      "(%.180s)",
                      sync_error->message, void_error.message);
-        bl_error_hint(&error, "open it again: it says what is in it");
+        bl_error_hint(&error, "open it again to find out what was saved");
         bl_error_name_set(&error, "commit_unknown");
     }
     BL_LIST_EACH (each, jobs) {
@@ -175,12 +174,12 @@ static bool any_durable(struct bl_list *jobs)
 
 enum group_end {
     GROUP_WELL,
-    GROUP_REFUSED,     /* one of the jobs was, and the rest can go on without it */
-    GROUP_FAILED,      /* and nothing of it is in the file */
-    GROUP_SYNC_FAILED, /* and it may be found there again */
+    GROUP_REFUSED,     /* a job was refused; the rest can continue without it */
+    GROUP_FAILED,      /* failed, and none of it is in the file */
+    GROUP_SYNC_FAILED, /* failed, and its data may be found in the file */
 };
 
-/* One transaction of the jobs that are not settled, or of one; `alone`: each in a savepoint. */
+/* Runs the unsettled jobs, or only one, in one transaction; `alone`: each in a savepoint. */
 static enum group_end run_group(struct sqlite_link *link, struct bl_list *jobs,
                                 struct store_job *only, bool alone, struct bl_error *error)
 {
@@ -203,7 +202,8 @@ static enum group_end run_group(struct sqlite_link *link, struct bl_list *jobs,
     }
     if (end == GROUP_WELL && sqlite_change(link, error, "COMMIT", "") < 0) {
         int result = sqlite3_extended_errcode(link->db);
-        /* A frame that was not written whole is no commit; only what comes after it can be. */
+        /* A frame that was not written completely is not a commit; only a later failure can leave
+         * one. */
         end = (result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_WRITE ? GROUP_SYNC_FAILED
                                                                               : GROUP_FAILED;
     }
@@ -216,7 +216,7 @@ static bool worth_another_try(const struct bl_error *error)
     return error->code == BL_ENOSPC || error->code == BL_EIO;
 }
 
-/* Moves the log into the file, and begins it anew. */
+/* Moves the log into the file, and starts a new log. */
 static int restore_trust(struct sqlite_link *link, struct bl_error *error)
 {
     int code = sqlite_execute(link, "PRAGMA synchronous = FULL", error);
@@ -238,7 +238,7 @@ static void run_one_by_one(struct sqlite_link *link, struct bl_list *jobs)
         struct bl_error error = {0};
         if (job->settled)
             continue;
-        /* The sync of one before it may have failed. */
+        /* The sync of an earlier job may have failed. */
         if (link->untrusted && job->durable && restore_trust(link, &error) != 0) {
             sqlite_write_refuse(job, error.code, &error);
             continue;
@@ -261,7 +261,7 @@ static void refuse_durable(struct bl_list *jobs, const struct bl_error *error)
     }
 }
 
-/* The log is kept short. What goes wrong here loses nothing; the next one tries again. */
+/* Keeps the log short. A failure loses nothing; the next call tries again. */
 static void shorten_log(struct sqlite_link *link)
 {
     if (link->wal_pages < CHECKPOINT_PAGES || link->untrusted)

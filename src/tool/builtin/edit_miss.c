@@ -1,20 +1,20 @@
-/* Why a text that is to be replaced is not in the file.
+/* Explains why a text to be replaced is not in the file.
  *
- * Design notes. Three things are tried, each cheaper to mend than the next: the same text with
- * other white space, by taking all white space out of both; the longest line of it somewhere in the
- * file, and where the lines around it begin to differ; and the line that shares most pairs of bytes
- * with it. All of it takes time linear in the size of the file. */
+ * Design notes. Three explanations are tried, the easiest to fix first: the same text with other
+ * white space, by removing all white space from both; the longest line of the text somewhere in the
+ * file, and where the lines around it begin to differ; and the line of the file that shares the
+ * most pairs of bytes with it. All of this takes time linear in the size of the file. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "tool/parts.h"
 
 #define LINES_SHOWN 8u
-/* Pairs of bytes that a line has, as bits by their hash. */
+/* The pairs of bytes in a line, as bits by their hash. */
 #define PAIR_WORDS 8u
-/* Lines are told apart by so much of them. */
+/* Only the start of each line is compared. */
 #define PROBE_MAX ((size_t)400)
-/* A brace says nothing. */
+/* A line with only a brace is not significant. */
 #define PROBE_MIN ((size_t)4)
 
 static bool is_white(char byte)
@@ -40,7 +40,7 @@ static void show_lines(struct file_job *job, struct bl_text content, size_t from
         from = edit_line_end(content, from);
     }
     if (from <= to && from < content.size)
-        bl_buffer_printf(&job->out, "       [and on]\n");
+        bl_buffer_printf(&job->out, "       [...]\n");
 }
 
 /* ---- Other white space ----------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static struct bl_text without_white(struct bl_arena *arena, struct bl_text text)
     return (struct bl_text){out, size};
 }
 
-/* Offset of the byte of `text` that is the `index`-th which is not white. */
+/* Returns the offset in `text` of the non-white byte with that index. */
 static size_t offset_of_dark(struct bl_text text, size_t index)
 {
     size_t i = 0;
@@ -72,7 +72,7 @@ static size_t white_run(struct bl_text text, size_t from)
     return size;
 }
 
-/* "a tab", "4 blanks", "a line break and 2 tabs", … */
+/* Returns "a tab", "4 blanks", "a line break and 2 tabs", … */
 static const char *name_white(struct bl_arena *arena, struct bl_text run)
 {
     static const struct {
@@ -111,7 +111,7 @@ static void say_difference(struct file_job *job, struct bl_text content, size_t 
                      name_white(&job->arena, in_old));
 }
 
-/* Both hold the same but for white space, `content` from `from` on: says where they part first. */
+/* `old` equals `content` from `from` on except for white space: reports the first difference. */
 static void compare_white(struct file_job *job, struct bl_text content, size_t from,
                           struct bl_text old)
 {
@@ -121,7 +121,7 @@ static void compare_white(struct file_job *job, struct bl_text content, size_t f
     struct bl_text before = {content.data + file_lead, from - file_lead};
     struct bl_text old_before = {old.data, lead};
     if (!bl_text_ends_with(before, old_before)) {
-        /* Of the white space in front, what is on the same line says most. */
+        /* Of the white space before the text, the part on the same line is the most useful. */
         const char *newline = memrchr(before.data, '\n', before.size);
         const char *start = newline != NULL && memchr(old_before.data, '\n', lead) == NULL
                                 ? newline + 1
@@ -141,8 +141,8 @@ static void compare_white(struct file_job *job, struct bl_text content, size_t f
         i += a + 1;
         j += b + 1;
     }
-    /* The file has less at its very end. */
-    bl_buffer_printf(&job->out, "old_string goes on with white space where the file ends.\n");
+    /* The file ends before the white space of `old` does. */
+    bl_buffer_printf(&job->out, "old_string continues with white space where the file ends.\n");
 }
 
 static bool explain_white(struct file_job *job, struct bl_text content, struct bl_text old)
@@ -156,7 +156,7 @@ static bool explain_white(struct file_job *job, struct bl_text content, struct b
     size_t index = (size_t)(at - dark.data);
     size_t from = offset_of_dark(content, index);
     size_t to = offset_of_dark(content, index + dark_old.size - 1);
-    bl_buffer_printf(&job->out, " It does with other white space. ");
+    bl_buffer_printf(&job->out, " It matches with different white space. ");
     compare_white(job, content, from, old);
     bl_buffer_printf(&job->out, "The file has:\n");
     show_lines(job, content, from, to);
@@ -165,7 +165,7 @@ static bool explain_white(struct file_job *job, struct bl_text content, struct b
 
 /* ---- Nearest lines --------------------------------------------------------------------------- */
 
-/* The longest line, without the white space around it; which one it is, from 0. */
+/* Returns the longest line, without surrounding white space, and its index from 0. */
 static struct bl_text longest_line(struct bl_text text, size_t *ret_index)
 {
     struct bl_text longest = {"", 0}, line;
@@ -179,7 +179,7 @@ static struct bl_text longest_line(struct bl_text text, size_t *ret_index)
     return longest;
 }
 
-/* Goes back so many lines; false: there are not so many. */
+/* Moves `lines` lines back. Returns false if there are fewer. */
 static bool edit_miss_go_back(struct bl_text content, size_t *offset, size_t lines)
 {
     for (; lines > 0 && *offset > 0; lines--)
@@ -187,7 +187,7 @@ static bool edit_miss_go_back(struct bl_text content, size_t *offset, size_t lin
     return lines == 0;
 }
 
-/* The lines from `from` on are those that old_string seems to mean: the first that differs. */
+/* old_string seems to mean the lines from `from` on: reports the first that differs. */
 static void compare_lines(struct file_job *job, struct bl_text content, size_t from,
                           struct bl_text old)
 {
@@ -196,12 +196,12 @@ static void compare_lines(struct file_job *job, struct bl_text content, size_t f
         bool there = next_line(&rest, &line);
         if (there && bl_text_equal(bl_text_trim(line), bl_text_trim(wanted)))
             continue;
-        /* The first and the last may be parts of lines. */
+        /* The first and the last line may be partial. */
         if (there && bl_text_find(line, wanted) >= 0 && old.size == 0)
             continue;
         bl_buffer_printf(&job->out,
-                         "They part at line %" PRIu64 ":\nfile:       %s\nold_string: %s\n", number,
-                         there ? edit_line_show(&job->arena, line) : "[its end]",
+                         "They differ at line %" PRIu64 ":\nfile:       %s\nold_string: %s\n",
+                         number, there ? edit_line_show(&job->arena, line) : "[end of file]",
                          edit_line_show(&job->arena, wanted));
         return;
     }
@@ -215,7 +215,7 @@ static bool explain_line(struct file_job *job, struct bl_text content, struct bl
     if (at < 0)
         return false;
     size_t from = edit_line_start(content, (size_t)at);
-    bl_buffer_printf(&job->out, " A part of it does: line %" PRIu64 " holds '%s'.\n",
+    bl_buffer_printf(&job->out, " Part of it was found: line %" PRIu64 " contains '%s'.\n",
                      edit_line_at(content, from), edit_line_show(&job->arena, probe));
     if (edit_miss_go_back(content, &from, index))
         compare_lines(job, content, from, old);
@@ -239,7 +239,7 @@ static unsigned collect_pairs(struct bl_text line, uint64_t pairs[PAIR_WORDS])
     return count;
 }
 
-/* The line that is most like it, unless none is like it at all. */
+/* Shows the most similar line, unless none is similar enough. */
 static bool explain_similar(struct file_job *job, struct bl_text content, struct bl_text old,
                             const atomic_bool *stopped)
 {
@@ -260,15 +260,15 @@ static bool explain_similar(struct file_job *job, struct bl_text content, struct
     }
     if (best < 0.6)
         return false;
-    bl_buffer_printf(&job->out, " Nearest to it is line %" PRIu64 ":\n",
+    bl_buffer_printf(&job->out, " The nearest match is line %" PRIu64 ":\n",
                      edit_line_at(content, best_offset));
     show_lines(job, content, best_offset, best_offset);
     return true;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- The explanation ------------------------------------------------------------------------- */
 
-/* Each line begins as those that the tool read shows: blanks, a number, a tab. */
+/* Returns whether each line begins as in the output of the tool read: blanks, a number, a tab. */
 static bool looks_numbered(struct bl_text old)
 {
     struct bl_text line;
@@ -287,13 +287,13 @@ static bool looks_numbered(struct bl_text old)
 void edit_miss_explain(struct file_job *job, const char *shown, struct bl_text content,
                        struct bl_text old, const atomic_bool *stopped)
 {
-    file_job_fail(job, "old_string does not stand in '%s'; nothing was changed.", shown);
+    file_job_fail(job, "old_string not found in '%s'; nothing was changed.", shown);
     if (looks_numbered(old))
-        bl_buffer_printf(&job->out, " It seems to hold the line numbers that read shows: leave "
-                                    "them and the tab behind them out.");
+        bl_buffer_printf(&job->out, " It seems to include the line numbers that read shows: omit "
+                                    "them and the tab after them.");
     else if (content.size == 0)
         bl_buffer_printf(&job->out, " The file is empty.");
     else if (!explain_white(job, content, old) && !explain_line(job, content, old) &&
              !explain_similar(job, content, old, stopped))
-        bl_buffer_printf(&job->out, " Nothing in it is like it: read the file again.");
+        bl_buffer_printf(&job->out, " No similar text was found: read the file again.");
 }

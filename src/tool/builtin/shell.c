@@ -1,32 +1,32 @@
 /* Design notes.
  *
- * A pattern that allows `git *` must not let `git log; rm -rf ~` through, and the author of the
- * command may be an attacker. So for allowing, a command is taken apart as bash does it, byte by
- * byte, and anything that is not plainly a list of simple commands is called complex, which no
- * pattern allows: the splitter never guesses. Patterns then see each simple command as it was
- * written, quotes included, with lines joined, blanks squeezed, and without comments and harmless
+ * A pattern that allows `git *` must not allow `git log; rm -rf ~`, and the author of the command
+ * may be an attacker. So for allowing rules, a command is split as bash does it, byte by byte, and
+ * anything that is not plainly a list of simple commands is called complex, which no pattern
+ * allows: the splitter never guesses. Patterns then see each simple command as it was written,
+ * quotes included, with lines joined, blanks squeezed, and without comments and harmless
  * redirections. guard.c decides which of these commands a star may stand for.
  *
  * A backslash before a newline joins two lines before bash looks at anything else: "$\<newline>("
- * is "$(". So lines are joined first. The joining has to know quotes and comments; beyond the first
+ * is "$(". So lines are joined first. The joining has to track quotes and comments; after the first
  * construct whose quoting it does not know ($'…', a here-document, a substitution) it may be wrong,
- * but that construct has made the command complex. */
+ * but that construct has already made the command complex. */
 #include <ctype.h>
 
 #include "shell.h"
 
-/* A larger number before a redirection is a word to bash, and no descriptor. */
+/* A larger number before a redirection is a word to bash, not a descriptor. */
 #define DESCRIPTOR_DIGITS 4u
 
 struct splitter {
     struct bl_arena *arena;
-    struct bl_text rest; /* not looked at yet */
-    char *out;           /* the parts, one after the other */
+    struct bl_text rest; /* not processed yet */
+    char *out;           /* the parts, one after another */
     size_t size;
     size_t part_start;
     size_t word_start;
     bool in_word;
-    bool gap;  /* a blank is due before the next word */
+    bool gap;  /* a blank must precede the next word */
     bool drop; /* the next word is the target of a redirection */
     struct command_parts *parts;
     size_t capacity;
@@ -35,14 +35,14 @@ struct splitter {
 static const char substitution[] = "command substitution";
 static const char redirection[] = "a redirection to a file";
 
-/* No pattern can allow it, though it is clear where its commands begin. */
+/* Marks that no pattern can allow the command, although the starts of its commands are known. */
 static void mark_complex(struct splitter *splitter, const char *what)
 {
     if (splitter->parts->complex == NULL)
         splitter->parts->complex = what;
 }
 
-/* Nor is that clear any more. */
+/* Marks in addition that the starts of its commands are unknown. */
 static void shell_mark_opaque(struct splitter *splitter, const char *what)
 {
     mark_complex(splitter, what);
@@ -60,7 +60,7 @@ static void shell_skip(struct splitter *splitter, size_t count)
     splitter->rest.size -= count;
 }
 
-/* The next `count` bytes belong to the word. */
+/* Adds the next `count` bytes to the word. */
 static void shell_keep(struct splitter *splitter, size_t count)
 {
     if (!splitter->in_word) {
@@ -74,7 +74,7 @@ static void shell_keep(struct splitter *splitter, size_t count)
     shell_skip(splitter, count);
 }
 
-/* Takes the last word back, and the blank before it. */
+/* Removes the last word, and the blank before it. */
 static void shell_drop_word(struct splitter *splitter)
 {
     splitter->size = splitter->word_start;
@@ -109,7 +109,7 @@ bool shell_is_assignment(struct bl_text word)
         i++;
     if (i == 0 || isdigit((unsigned char)word.data[0]) || i == word.size)
         return false;
-    /* The subscript may hold blanks, so that the '=' is in no word of ours. */
+    /* The subscript may contain blanks, so the '=' need not be in this word. */
     return word.data[i] == '[' || word.data[i] == '=' ||
            (word.data[i] == '+' && i + 1 < word.size && word.data[i + 1] == '=');
 }
@@ -139,7 +139,7 @@ struct bl_text shell_first_word(struct bl_text text)
 
 static void end_part(struct splitter *splitter)
 {
-    /* What follows them up to a separator need not be a command. */
+    /* The words after these, up to a separator, need not be a command. */
     static const char *const patterns[] = {"[[", "]]", "case", "esac", NULL};
     struct command_parts *parts = splitter->parts;
     end_word(splitter);
@@ -181,7 +181,7 @@ size_t shell_expansion_size(struct bl_text text)
     return size > 1 ? size : 0;
 }
 
-/* At a '$': only $NAME, ${NAME} and the like are plain. */
+/* At a '$': only $NAME, ${NAME} and the like are simple. */
 static void take_dollar(struct splitter *splitter, bool quoted)
 {
     char next = peek(splitter, 1);
@@ -205,7 +205,7 @@ static void take_single_quotes(struct splitter *splitter)
 {
     const char *end = memchr(splitter->rest.data + 1, '\'', splitter->rest.size - 1);
     if (end == NULL) {
-        shell_mark_opaque(splitter, "a quote that does not end");
+        shell_mark_opaque(splitter, "an unterminated quote");
         shell_keep(splitter, splitter->rest.size);
     } else {
         shell_keep(splitter, (size_t)(end + 1 - splitter->rest.data));
@@ -228,13 +228,13 @@ static void take_double_quotes(struct splitter *splitter)
         else
             shell_keep(splitter, byte == '\\' && splitter->rest.size > 1 ? 2 : 1);
     }
-    shell_mark_opaque(splitter, "a quote that does not end");
+    shell_mark_opaque(splitter, "an unterminated quote");
 }
 
 static void shell_take_escape(struct splitter *splitter)
 {
     if (splitter->rest.size == 1) {
-        mark_complex(splitter, "an escape that does not end");
+        mark_complex(splitter, "an unterminated escape");
         shell_keep(splitter, 1);
     } else {
         shell_keep(splitter, 2);
@@ -249,8 +249,8 @@ static bool shell_is_number(struct bl_text text)
     return text.size > 0;
 }
 
-/* What touches the operator may belong to it, and be no word of the command: the number of a
- * descriptor; or {NAME}, which bash assigns one to, and evaluates the subscript of. */
+/* A word that touches the operator may belong to it instead of the command: the number of a
+ * descriptor; or {NAME}, to which bash assigns one, evaluating its subscript. */
 static void shell_take_descriptor(struct splitter *splitter)
 {
     struct bl_text word = {splitter->out + splitter->word_start,
@@ -267,7 +267,8 @@ static void shell_take_descriptor(struct splitter *splitter)
     splitter->gap = true;
 }
 
-/* What a redirection goes to, when it is written without quotes and expansions; else empty. */
+/* Returns the target of a redirection if it is written without quotes and expansions; else
+ * empty. */
 static struct bl_text plain_target(const struct splitter *splitter, size_t from)
 {
     struct bl_text rest = {splitter->rest.data + from, splitter->rest.size - from};
@@ -370,7 +371,7 @@ static void shell_take_byte(struct splitter *splitter)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* The place of a byte, for the joining of lines. */
+/* The context of a byte, when lines are joined. */
 enum shell_place {
     LINE_PLAIN,
     LINE_SINGLE, /* in '…' */
@@ -392,8 +393,8 @@ static enum shell_place shell_line_next(enum shell_place state, char byte, bool 
                                      : LINE_PLAIN;
 }
 
-/* Without each backslash that is followed by a newline, and that newline, where bash takes them
- * out: everywhere but in single quotes and comments. */
+/* Removes each backslash that is followed by a newline, and that newline, where bash does so:
+ * everywhere but in single quotes and comments. */
 static struct bl_text shell_join_lines(struct bl_arena *arena, struct bl_text text)
 {
     char *out = bl_arena_alloc(arena, text.size + 1);
@@ -419,7 +420,7 @@ static struct bl_text shell_join_lines(struct bl_arena *arena, struct bl_text te
     return (struct bl_text){out, size};
 }
 
-/* Bash uses some of them inside itself; terminals obey others. */
+/* Bash uses some control bytes internally; terminals obey others. */
 static bool shell_has_control_bytes(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++)

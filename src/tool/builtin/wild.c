@@ -1,4 +1,4 @@
-/* Names with wildcards, as git's rules and models write them. */
+/* Wildcard patterns for names, in the syntax of Git's rules and of models. */
 #include "search.h"
 
 #define ALTERNATIVES_MAX 256u
@@ -11,7 +11,8 @@ static bool between(unsigned char byte, unsigned char first, unsigned char last)
     return byte >= first && byte <= last;
 }
 
-/* 1: the byte is of that named class (ASCII alone); 0: it is not; -1: there is no such class. */
+/* Returns 1 if the byte is in that named class (ASCII only), 0 if it is not, or -1 if there is no
+ * such class. */
 static int named_class(struct bl_text name, unsigned char byte)
 {
     bool lower = between(byte, 'a', 'z'), upper = between(byte, 'A', 'Z');
@@ -39,16 +40,17 @@ static int named_class(struct bl_text name, unsigned char byte)
     return -1;
 }
 
-/* A class on its way. */
+/* The state while reading a class. */
 struct class_reader {
     const char *at;
     const char *end;
     unsigned char byte;
-    unsigned char before; /* the member before, which a range may begin with; 0: none */
+    /* the previous member, which a range may begin with; 0 if there is none */
+    unsigned char before;
     bool holds;
 };
 
-/* One member of a class. False: the class is broken. */
+/* Reads one member of a class. Returns false if the class is malformed. */
 static bool wild_read_member(struct class_reader *reader)
 {
     const char *at = reader->at, *end = reader->end;
@@ -85,13 +87,14 @@ static bool wild_read_member(struct class_reader *reader)
     return true;
 }
 
-/* The class whose `[` is before `at`. Returns what follows its `]`; NULL: it is broken. */
+/* Matches the class whose `[` is before `at`. Returns the position after its `]`, or NULL if it is
+ * malformed. */
 static const char *match_class(const char *at, const char *end, unsigned char byte, bool *ret_holds)
 {
     struct class_reader reader = {.at = at, .end = end, .byte = byte};
     bool negated = at < end && (*at == '!' || *at == '^');
     reader.at += negated;
-    /* A bracket that comes first is a member. */
+    /* A bracket in first position is a member. */
     do {
         if (reader.at == end || !wild_read_member(&reader))
             return NULL;
@@ -104,9 +107,9 @@ static const char *match_class(const char *at, const char *end, unsigned char by
 
 /* ---- Matching -------------------------------------------------------------------------------- */
 
-/* Where a match stands, and where it can go on after a failure: behind the last star, which then
- * takes one byte more, or else behind the last two stars, which then take one folder more. What
- * stood before those is not tried again: whatever it could take more, they can take, too. */
+/* The state of a match, and where it can resume after a failure: after the last star, which then
+ * takes one byte more, or else after the last two stars, which then take one folder more. Earlier
+ * stars are not tried again: whatever they could take in addition, the later ones can take, too. */
 struct matcher {
     const char *pattern;
     const char *pattern_start;
@@ -115,20 +118,20 @@ struct matcher {
     const char *text_start;
     const char *text_end;
     unsigned flags;
-    const char *star; /* the pattern behind it; NULL: none */
+    const char *star; /* the pattern after it; NULL for none */
     const char *star_text;
     const char *deep;
     const char *deep_text;
 };
 
-/* The next byte is the dot of a hidden name, which no wildcard may stand for. */
+/* Returns whether the next byte is the dot of a hidden name, which no wildcard matches. */
 static bool at_hidden(const struct matcher *matcher, const char *text)
 {
     return (matcher->flags & WILD_NO_HIDDEN) && text < matcher->text_end && *text == '.' &&
            (text == matcher->text_start || text[-1] == '/');
 }
 
-/* One byte of text against one item that is no star. */
+/* Matches one byte of text with one item other than a star. */
 static bool match_one(struct matcher *matcher)
 {
     const char *at = matcher->pattern;
@@ -154,7 +157,7 @@ static bool match_one(struct matcher *matcher)
     return holds;
 }
 
-/* One folder more for the last two stars. */
+/* Extends the last two stars by one folder. */
 static bool go_deeper(struct matcher *matcher)
 {
     if (matcher->deep == NULL || at_hidden(matcher, matcher->deep_text))
@@ -181,7 +184,7 @@ static bool wild_go_back(struct matcher *matcher)
     return go_deeper(matcher);
 }
 
-/* No part of what is left is hidden. */
+/* Returns whether no part of the remaining text is hidden. */
 static bool rest_is_plain(const struct matcher *matcher)
 {
     for (const char *at = matcher->text; at < matcher->text_end; at++)
@@ -190,7 +193,8 @@ static bool rest_is_plain(const struct matcher *matcher)
     return true;
 }
 
-/* At stars. 1: go on; 0: this way fails; 2: it fits, whatever is left. */
+/* Handles stars. Returns 1 to continue, 0 if this attempt fails, 2 if the whole remaining text
+ * matches. */
 static int take_stars(struct matcher *matcher)
 {
     const char *first = matcher->pattern, *at = first, *end = matcher->pattern_end;
@@ -213,7 +217,7 @@ static int take_stars(struct matcher *matcher)
     matcher->deep = at + 1 + escaped_slash;
     matcher->deep_text = matcher->text;
     matcher->pattern = matcher->deep;
-    /* With the slash escaped at least one folder is taken. */
+    /* With an escaped slash, at least one folder is taken. */
     return escaped_slash ? go_deeper(matcher) : 1;
 }
 
@@ -239,7 +243,8 @@ bool wild_match(struct bl_text pattern, struct bl_text text, unsigned flags)
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
-/* Offset after the item at `at`: an escape and a class are one. 0: a class that is not closed. */
+/* Returns the offset after the item at `at`; an escape or a class is one item. Returns 0 for an
+ * unterminated class. */
 static size_t item_end(struct bl_text source, size_t at)
 {
     bool holds;
@@ -251,7 +256,7 @@ static size_t item_end(struct bl_text source, size_t at)
     return end == NULL ? 0 : (size_t)(end - source.data);
 }
 
-/* Alternatives being written out. */
+/* The state while expanding alternatives. */
 struct expansion {
     struct bl_arena *arena;
     struct bl_text *texts;
@@ -260,7 +265,7 @@ struct expansion {
 };
 
 /* The first `{` of the source outside of classes, its `}`, and the commas between them at that
- * level. False: there is none, or something is wrong. */
+ * level. find_braces returns false if there are none, or on an error. */
 struct braces {
     size_t open;
     size_t close;
@@ -278,7 +283,7 @@ static bool find_braces(struct expansion *expansion, struct bl_text source, stru
             braces->open = at;
         if (byte == ',' && level == 1) {
             if (braces->comma_count == ALTERNATIVES_MAX) {
-                expansion->wrong = "it has more than 256 alternatives";
+                expansion->wrong = "more than 256 alternatives";
                 return false;
             }
             braces->commas[braces->comma_count++] = at;
@@ -289,26 +294,26 @@ static bool find_braces(struct expansion *expansion, struct bl_text source, stru
         }
         at = item_end(source, at);
         if (at == 0) {
-            expansion->wrong = "a '[' has no ']'";
+            expansion->wrong = "'[' without ']'";
             return false;
         }
     }
     if (level > 0)
-        expansion->wrong = "a '{' has no '}'";
+        expansion->wrong = "'{' without '}'";
     return false;
 }
 
-/* Writes out all alternatives of the source; the first braces first. */
+/* Expands all alternatives of the source, the first braces first. */
 static void wild_expand(struct expansion *expansion, struct bl_text source, unsigned depth)
 {
     if (depth > DEPTH_MAX)
-        expansion->wrong = "it has too many braces";
+        expansion->wrong = "too many braces";
     if (expansion->wrong != NULL)
         return;
     struct braces *braces = bl_arena_alloc(expansion->arena, sizeof *braces);
     if (!find_braces(expansion, source, braces)) {
         if (expansion->wrong == NULL && expansion->count == ALTERNATIVES_MAX)
-            expansion->wrong = "it has more than 256 alternatives";
+            expansion->wrong = "more than 256 alternatives";
         if (expansion->wrong == NULL)
             expansion->texts[expansion->count++] = source;
         return;
@@ -378,7 +383,7 @@ bool wild_set_match(const struct wild_set *set, struct bl_text path, size_t name
     bool hides = (set->flags & WILD_NO_HIDDEN) != 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct wild_pattern *pattern = &set->patterns[i];
-        /* In a hidden folder a name alone names nothing. */
+        /* In a hidden folder, a pattern without a slash matches nothing. */
         bool hidden_folder = hides && name > 0 &&
                              (path.data[0] == '.' ||
                               bl_text_find((struct bl_text){path.data, name}, BL_TEXT("/.")) >= 0);
@@ -405,7 +410,7 @@ bool wild_set_enters(const struct wild_set *set, struct bl_text folder, size_t n
         return false;
     for (size_t i = 0; i < set->count; i++) {
         const struct wild_pattern *pattern = &set->patterns[i];
-        /* The folder leads to what the pattern begins with, or is below that. */
+        /* The folder leads to the fixed start of the pattern, or is below it. */
         size_t size = pattern->folder.size < folder.size ? pattern->folder.size : folder.size;
         bool fits = memcmp(pattern->folder.data, folder.data, size) == 0 &&
                     (pattern->folder.size <= size || pattern->folder.data[size] == '/');

@@ -3,12 +3,12 @@
 
 #include "mcp.h"
 
-/* For the keeper to say how a server has ended. */
+/* The time for the keeper to report how a server ended. */
 #define ENDING_NS (2 * BL_NS_PER_S)
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* Tells the newest, for whoever listens may be slow. */
+/* Reports only the newest progress, because the receiver may be slow. */
 static int mcp_call_tell_main(void *argument)
 {
     struct mcp_call *own = argument;
@@ -100,11 +100,11 @@ static void say_input_required(const struct mcp_call *own, const struct bl_json 
                 bl_arena_printf(arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT, BL_TEXT_ARG(wanted),
                                 wanted.size > 0 ? ", " : "", BL_TEXT_ARG(bl_utf8_cut(method, 60)));
     }
-    ret_result->text = bl_arena_printf(
-        arena,
-        "The tool wants to be given something first (input_required%s" BL_TEXT_FORMAT
-        "), and that is not offered here. It was not run to its end.",
-        wanted.size > 0 ? ": " : "", BL_TEXT_ARG(wanted));
+    ret_result->text =
+        bl_arena_printf(arena,
+                        "The tool requires more input (input_required%s" BL_TEXT_FORMAT
+                        "), which is not supported. It did not complete.",
+                        wanted.size > 0 ? ": " : "", BL_TEXT_ARG(wanted));
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -118,14 +118,12 @@ static void fill_answer(struct mcp_call *own, const struct bl_json *result,
     else if (type.size == 0 || bl_text_equal(type, BL_TEXT("complete")))
         mcp_result_fill(own->call->arena, result, own->server->toolbox->output_max, ret_result);
     else
-        ret_result->text =
-            bl_arena_printf(own->call->arena,
-                            "The server answered with a '" BL_TEXT_FORMAT "', which is not known "
-                            "here.",
-                            BL_TEXT_ARG(bl_utf8_cut(type, 60)));
+        ret_result->text = bl_arena_printf(
+            own->call->arena, "The server returned a result of unknown type '" BL_TEXT_FORMAT "'.",
+            BL_TEXT_ARG(bl_utf8_cut(type, 60)));
 }
 
-/* Its server has gone: how, as soon as that is known. */
+/* Describes how its server ended, as soon as that is known. */
 static struct bl_text mcp_call_describe_death(struct mcp_call *own)
 {
     struct bl_arena *arena = own->call->arena;
@@ -136,11 +134,11 @@ static struct bl_text mcp_call_describe_death(struct mcp_call *own)
     struct bl_text words = mcp_server_last_words(own->server, arena);
     return bl_arena_printf(
         arena,
-        "outcome unknown: the MCP server %s ended in the middle of this call (%s). It may have "
-        "done all, some or nothing of it, and it was not asked again.%s" BL_TEXT_FORMAT,
+        "outcome unknown: MCP server %s exited during this call (%s). The call may have had all, "
+        "some or none of its effects, and it was not repeated.%s" BL_TEXT_FORMAT,
         own->server->entry->name,
         own->process->ended ? mcp_process_ending(own->process, arena).data : "it closed its output",
-        words.size > 0 ? "\nThe last that it wrote to standard error:\n" : "", BL_TEXT_ARG(words));
+        words.size > 0 ? "\nEnd of its standard error:\n" : "", BL_TEXT_ARG(words));
 }
 
 static void fill_failure(struct mcp_call *own, int code, struct bl_tool_result *ret_result)
@@ -150,23 +148,23 @@ static void fill_failure(struct mcp_call *own, int code, struct bl_tool_result *
     const char *said = own->error.code != 0 ? own->error.message : bl_error_text(code);
     if (code == BL_EREFUSED && own->failure.message.size + (size_t)(own->failure.code != 0) > 0)
         ret_result->text = bl_arena_printf(
-            arena, "The MCP server %s answered with an error: " BL_TEXT_FORMAT " (%lld)", name,
+            arena, "MCP server %s returned an error: " BL_TEXT_FORMAT " (%lld)", name,
             BL_TEXT_ARG(bl_utf8_cut(own->failure.message, 4000)), (long long)own->failure.code);
     else if (code == BL_EPIPE && own->process != NULL)
         ret_result->text = mcp_call_describe_death(own);
     else if (code == BL_EIO && strcmp(own->error.name, "unsent") != 0)
         ret_result->text = bl_arena_printf(
             arena,
-            "outcome unknown: the connection to the MCP server %s was lost (%s). It may have done "
-            "all, some or nothing of it, and it was not asked again.",
+            "outcome unknown: the connection to MCP server %s was lost (%s). The call may have had "
+            "all, some or none of its effects, and it was not repeated.",
             name, said);
     else
         ret_result->text =
-            bl_arena_printf(arena, "The MCP server %s could not be asked: %s%s%s", name, said,
+            bl_arena_printf(arena, "MCP server %s cannot be used: %s%s%s", name, said,
                             own->error.hint[0] != '\0' ? "; " : "", own->error.hint);
 }
 
-/* By a stop of the call, or by its own limit: climbs the ladder. */
+/* After a stop of the call, or its own timeout: climbs the ladder. */
 static int end_stopped(struct mcp_call *own, struct bl_tool_result *ret_result)
 {
     struct bl_arena *arena = own->call->arena;
@@ -179,13 +177,14 @@ static int end_stopped(struct mcp_call *own, struct bl_tool_result *ret_result)
         size = tool_stop_note(own->call->scope, own->started_ns, note, sizeof note);
     bl_duration_format((int64_t)own->limit_ns, duration);
     ret_result->text =
-        code != 0 ? bl_arena_printf(arena, BL_TEXT_FORMAT "; " BL_TEXT_FORMAT,
-                                    BL_TEXT_ARG(bl_text_trim((struct bl_text){note, size})),
-                                    BL_TEXT_ARG(words))
-                  : bl_arena_printf(arena,
-                                    "timed out: neither an answer nor progress for %s; outcome "
-                                    "unknown; " BL_TEXT_FORMAT,
-                                    duration, BL_TEXT_ARG(words));
+        code != 0
+            ? bl_arena_printf(arena, BL_TEXT_FORMAT "; " BL_TEXT_FORMAT,
+                              BL_TEXT_ARG(bl_text_trim((struct bl_text){note, size})),
+                              BL_TEXT_ARG(words))
+            : bl_arena_printf(
+                  arena,
+                  "timed out: no response or progress for %s; outcome unknown; " BL_TEXT_FORMAT,
+                  duration, BL_TEXT_ARG(words));
     bl_unit_end(&own->unit, fate);
     return code;
 }
@@ -197,10 +196,10 @@ static bool mcp_call_is_stop(int code)
     return code == BL_ECANCELED || code == BL_ETIMEDOUT;
 }
 
-/* From now on it counts as one of the server's. */
+/* From now on the call counts as one of the server's. */
 static void enter_server(struct mcp_call *own)
 {
-    /* Its time begins now: a start has a limit of its own. */
+    /* Its timeout begins now: the start has its own. */
     bl_scope_set_deadline(&own->timed, bl_time_add(bl_now_ns(), own->limit_ns));
     own->token = ++own->server->tokens;
     own->process = own->server->process;
@@ -215,7 +214,7 @@ static int tool_call_run(struct mcp_call *own, const struct bl_json **ret_result
     if (code == BL_EREFUSED)
         bl_error_set(&own->error, code, BL_KIND_MCP, "call a tool", own->server->entry->name,
                      "%s. The tool was not run.",
-                     own->server->why[0] != '\0' ? own->server->why : "it is not to be had");
+                     own->server->why[0] != '\0' ? own->server->why : "it is unavailable");
     if (code != 0)
         return code;
     enter_server(own);

@@ -1,15 +1,15 @@
-/* The opening: which era a server speaks, and what it can. */
+/* The start of a connection: the protocol version of a server, and its capabilities. */
 #include <stdio.h>
 
 #include "mcp.h"
 
 #define OPERATION "connect to an MCP server"
-/* Of 2026-07-28: who answers with these knows of it. */
+/* Error codes of 2026-07-28: a server that uses them knows that version. */
 #define HEADER_MISMATCH     (-32020)
 #define CAPABILITY_MISSING  (-32021)
 #define UNSUPPORTED_VERSION (-32022)
 
-/* Those that begin with `initialize`, newest first. */
+/* The versions that begin with `initialize`, newest first. */
 static const char *const legacy_versions[] = {MCP_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05",
                                               NULL};
 
@@ -29,7 +29,7 @@ static bool lists(const struct bl_json *versions, const char *wanted)
     return false;
 }
 
-/* The newest of those before that it lists; NULL: none. */
+/* Returns the newest older version in the list, or NULL if there is none. */
 static const char *newest_legacy(const struct bl_json *versions)
 {
     for (size_t i = 0; legacy_versions[i] != NULL; i++)
@@ -46,12 +46,12 @@ static void take_capabilities(struct mcp_server *server, const struct bl_json *r
 
 /* ---- 2026-07-28 ------------------------------------------------------------------------------ */
 
-/* What came of asking. */
+/* Results of server/discover. */
 enum discovered {
     DISCOVERED_MODERN,
-    DISCOVERED_LEGACY,  /* it knows nothing of that, or does not answer in time */
-    DISCOVERED_VERSION, /* it does, and speaks an older one */
-    DISCOVERED_AGAIN,   /* it names ours among those that it speaks: to be asked again */
+    DISCOVERED_LEGACY,  /* it does not know the method, or does not answer in time */
+    DISCOVERED_VERSION, /* it knows it, and speaks an older version */
+    DISCOVERED_AGAIN,   /* it lists our version as supported: ask again */
     DISCOVERED_NOTHING, /* it cannot be used, or a stop came */
 };
 
@@ -70,7 +70,7 @@ static enum discovered judge_failure(struct mcp_server *server, int code,
     if (failure->code == UNSUPPORTED_VERSION && *ret_version != NULL)
         return DISCOVERED_VERSION;
     bl_error_set(error, BL_ENOTSUP, BL_KIND_MCP, OPERATION, server->entry->name,
-                 "it refuses our version of the protocol: " BL_TEXT_FORMAT,
+                 "it rejects our protocol version: " BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_utf8_cut(failure->message, 200)));
     return DISCOVERED_NOTHING;
 }
@@ -87,11 +87,11 @@ static enum discovered judge_result(struct mcp_server *server, const struct bl_j
     *ret_version = newest_legacy(versions);
     if (*ret_version != NULL)
         return DISCOVERED_VERSION;
-    /* Whoever answers everything with an empty result is of those before. */
+    /* A server that answers every method with an empty result speaks an older version. */
     if (!bl_json_is(versions, BL_JSON_ARRAY))
         return DISCOVERED_LEGACY;
     bl_error_set(error, BL_ENOTSUP, BL_KIND_MCP, OPERATION, server->entry->name,
-                 "it speaks no version of the protocol that we do");
+                 "it supports none of our protocol versions");
     return DISCOVERED_NOTHING;
 }
 
@@ -128,7 +128,7 @@ static enum discovered discover(struct mcp_server *server, uint64_t limit_ns,
     return discovered;
 }
 
-/* ---- Before it ------------------------------------------------------------------------------- */
+/* ---- Older versions -------------------------------------------------------------------------- */
 
 static int tell_initialized(struct mcp_server *server, struct bl_error *error)
 {
@@ -140,7 +140,7 @@ static int tell_initialized(struct mcp_server *server, struct bl_error *error)
         bl_rpc_notify(process->rpc, method, (struct bl_text){0}) == 0)
         return 0;
     return bl_error_set(error, BL_EPIPE, BL_KIND_MCP, OPERATION, server->entry->name,
-                        "it has gone");
+                        "it has exited");
 }
 
 static int take_initialized(struct mcp_server *server, const struct bl_json *result,
@@ -150,8 +150,7 @@ static int take_initialized(struct mcp_server *server, const struct bl_json *res
     server->protocol = known_legacy(version);
     if (server->protocol == NULL)
         return bl_error_set(error, BL_ENOTSUP, BL_KIND_MCP, OPERATION, server->entry->name,
-                            "it answers with version '" BL_TEXT_FORMAT
-                            "' of the protocol, which is not known here",
+                            "it uses the unknown protocol version '" BL_TEXT_FORMAT "'",
                             BL_TEXT_ARG(bl_utf8_cut(version, 40)));
     take_capabilities(server, result);
     return tell_initialized(server, error);
@@ -190,7 +189,7 @@ int mcp_connect(struct mcp_server *server, struct bl_error *error)
         if (version == NULL)
             version = MCP_LEGACY;
         code = initialize(server, version, error);
-        /* One that was too slow to say that it knows nothing else. */
+        /* A modern server that was too slow to answer server/discover in time. */
         if (code == BL_EREFUSED && discovered == DISCOVERED_LEGACY) {
             struct bl_error *again = bl_zalloc(sizeof *again);
             if (discover(server, BL_NEVER, &version, again) == DISCOVERED_MODERN) {

@@ -1,6 +1,6 @@
-/* Streamable HTTP, of both eras: one exchange for each request, answered by one JSON object or by a
- * stream of events. Before 2026-07-28 there are sessions, and a stream that was lost is taken up
- * again where it was; since then each request stands for itself. */
+/* Streamable HTTP of both generations of the protocol: one exchange for each request, answered by
+ * one JSON object or by a stream of events. Before 2026-07-28 there are sessions, and a lost stream
+ * is resumed where it stopped; since then each request is independent. */
 #include <ctype.h>
 #include <stdio.h>
 
@@ -8,11 +8,11 @@
 
 #define OPERATION    "ask an MCP server"
 #define CONNECT_NS   (10 * BL_NS_PER_S)
-#define SIDE_NS      (200 * BL_NS_PER_MS) /* for what is only polite */
+#define SIDE_NS      (200 * BL_NS_PER_MS) /* for courtesy messages */
 #define DRAIN_NS     (10 * BL_NS_PER_MS)
 #define RETRY_MS     1000
 #define RETRY_MS_MAX 60000
-/* Times that a stream is taken up again in a row without anything new. */
+/* Consecutive resumptions of a stream without anything new. */
 #define RESUMES_MAX     5u
 #define FAILED_BODY_MAX ((size_t)64 * 1024)
 #define SESSION_MAX     ((size_t)1024)
@@ -22,22 +22,22 @@
 struct mcp_http {
     struct bl_client *client;
     struct bl_nursery listening;
-    struct bl_buffer session; /* empty: none */
+    struct bl_buffer session; /* empty if there is none */
     int64_t asked;
 };
 
-/* A request and all that is sent and read for it. */
+/* A request, with its headers and everything read for it. */
 struct talk {
     struct mcp_server *server;
     const struct mcp_request *request;
     struct bl_arena *arena;  /* of the result */
     struct bl_arena scratch; /* headers, and other messages */
     struct bl_json id;
-    struct bl_buffer last_id; /* of the stream's events; empty: none */
+    struct bl_buffer last_id; /* of the stream's events; empty if there is none */
     int64_t retry_ms;
-    bool heard; /* something new since the stream was taken up */
+    bool heard; /* something new came since the stream was resumed */
     bool sent;
-    const struct bl_json *result; /* NULL: none yet; the next likewise */
+    const struct bl_json *result; /* NULL if there is none yet */
     bool failed;
     struct bl_rpc_failure failure;
     struct bl_error *error;
@@ -115,7 +115,7 @@ static void add_entry_headers(struct header_list *list, const struct bl_mcp_entr
     }
 }
 
-/* What its era wants each request to say of itself. */
+/* Adds the headers that the protocol version requires for each request. */
 static void add_request_headers(struct header_list *list, struct talk *talk)
 {
     const struct mcp_request *request = talk->request;
@@ -128,14 +128,14 @@ static void add_request_headers(struct header_list *list, struct talk *talk)
             mcp_http_add(list, bl_text_from(request->tool->headers[i].name), value);
 }
 
-/* `body` empty: a GET of the stream, or a DELETE. */
+/* An empty `body` means a GET of the stream, or a DELETE. */
 static int open_exchange(struct talk *talk, const char *method, struct bl_text body,
                          struct bl_exchange **ret_exchange)
 {
     struct mcp_server *server = talk->server;
     struct bl_text session = bl_buffer_text(&server->http->session);
     const struct mcp_tool *tool = talk->request != NULL ? talk->request->tool : NULL;
-    /* A new session is asked for without the one before. */
+    /* A new session is requested without the id of the old one. */
     bool opening = talk->request != NULL && strcmp(talk->request->method, "initialize") == 0;
     struct header_list list = {0};
     size_t count = OWN_HEADERS + (tool != NULL ? tool->header_count : 0);
@@ -197,7 +197,7 @@ static void talk_done(struct talk *talk)
     bl_arena_done(&talk->scratch);
 }
 
-/* Sends what wants no answer. */
+/* Sends a message that has no answer. */
 static int mcp_http_post(struct talk *talk, struct bl_text body)
 {
     struct bl_exchange *exchange = NULL;
@@ -211,13 +211,13 @@ static int mcp_http_post(struct talk *talk, struct bl_text body)
         bl_exchange_drain(exchange, DRAIN_NS);
         if (status < 200 || status > 299)
             code = bl_error_set(talk->error, BL_ENOTSUP, BL_KIND_MCP, OPERATION,
-                                talk->server->entry->name, "it answered with status %d", status);
+                                talk->server->entry->name, "it returned status %d", status);
     }
     bl_exchange_free(exchange);
     return code;
 }
 
-/* Servers of before may ask in the middle of an answer. */
+/* Older servers may send requests in the middle of an answer. */
 static void answer_request(struct talk *talk, const struct bl_rpc_message *message)
 {
     struct talk *side = bl_alloc(sizeof *side);
@@ -229,7 +229,7 @@ static void answer_request(struct talk *talk, const struct bl_rpc_message *messa
     if (answer.size > 0)
         bl_rpc_write_result(&body, message->id, answer);
     else
-        bl_rpc_write_error(&body, message->id, BL_RPC_NO_METHOD, "there is no such method here",
+        bl_rpc_write_error(&body, message->id, BL_RPC_NO_METHOD, "method not found",
                            (struct bl_text){0});
     mcp_http_post(side, bl_buffer_text(&body));
     bl_buffer_done(&body);
@@ -238,7 +238,7 @@ static void answer_request(struct talk *talk, const struct bl_rpc_message *messa
     bl_free(side);
 }
 
-/* One message of the server's. Without `talk->request` no answer is waited for. */
+/* Handles one message of the server. Without `talk->request` no answer is expected. */
 static void mcp_http_take_message(struct talk *talk, struct bl_text text, bool whole)
 {
     struct bl_arena *arena = talk->arena != NULL ? talk->arena : &talk->scratch;
@@ -256,7 +256,8 @@ static void mcp_http_take_message(struct talk *talk, struct bl_text text, bool w
         }
         break;
     case BL_RPC_ERROR:
-        /* One that could not read our id is alone in its answer. */
+        /* An error without our id is the only message of its answer: the server could not read the
+         * id. */
         if (wanted && (whole || bl_rpc_id_equal(message.id, &talk->id))) {
             talk->failed = true;
             talk->failure = (struct bl_rpc_failure){message.code, message.message, message.data};
@@ -327,7 +328,7 @@ static int mcp_http_read_body(struct talk *talk, struct bl_exchange *exchange, s
         code = bl_buffer_append(out, bytes);
         if (code != 0)
             return bl_error_set(talk->error, code, BL_KIND_MCP, OPERATION,
-                                talk->server->entry->name, "its answer is too large");
+                                talk->server->entry->name, "its response is too large");
     }
     return code == BL_EIO ? mcp_http_lost(talk, exchange) : code;
 }
@@ -338,15 +339,15 @@ static int mcp_http_take_status(struct talk *talk, int status)
     bool session = talk->server->http->session.size > 0 && !talk->server->modern;
     if (status == 404 && session)
         return bl_error_set(talk->error, BL_ECLOSED, BL_KIND_MCP, OPERATION, name,
-                            "it has forgotten our session");
-    bl_error_set(talk->error, BL_ENOTSUP, BL_KIND_MCP, OPERATION, name,
-                 "it answered with status %d", status);
+                            "it no longer knows our session");
+    bl_error_set(talk->error, BL_ENOTSUP, BL_KIND_MCP, OPERATION, name, "it returned status %d",
+                 status);
     if (status == 401 || status == 403)
-        bl_error_hint(talk->error, "what it wants goes into 'headers' of its entry");
+        bl_error_hint(talk->error, "add the required credentials to 'headers' of its entry");
     return BL_ENOTSUP;
 }
 
-/* The answer, whatever form it has. 0 also when a stream has ended without one. */
+/* Reads the answer in either form. Also returns 0 if a stream ended without one. */
 static int mcp_http_read_answer(struct talk *talk, struct bl_exchange *exchange)
 {
     int status = bl_exchange_status(exchange);
@@ -366,7 +367,7 @@ static int mcp_http_read_answer(struct talk *talk, struct bl_exchange *exchange)
     if (!good)
         return bl_scope_check(bl_scope_current()) != 0 ? code : mcp_http_take_status(talk, status);
     return bl_error_set(talk->error, BL_EPARSE, BL_KIND_MCP, OPERATION, talk->server->entry->name,
-                        "its answer is no message of the protocol");
+                        "its response is not a valid protocol message");
 }
 
 static void mcp_http_take_session(struct talk *talk, const struct bl_exchange *exchange)
@@ -396,7 +397,7 @@ static int exchange_once(struct talk *talk, const char *method, struct bl_text b
     return code;
 }
 
-/* A stream that ended without the answer goes on elsewhere, where its events have ids. */
+/* Resumes a stream that ended without the answer, if its events have ids. */
 static int mcp_http_resume(struct talk *talk, int code)
 {
     unsigned silent = 0;
@@ -414,10 +415,10 @@ static int mcp_http_resume(struct talk *talk, int code)
     return code != 0
                ? code
                : bl_error_set(talk->error, BL_EIO, BL_KIND_MCP, OPERATION,
-                              talk->server->entry->name, "its stream ended without an answer");
+                              talk->server->entry->name, "its stream ended without a response");
 }
 
-/* ---- For the others -------------------------------------------------------------------------- */
+/* ---- For other files ------------------------------------------------------------------------- */
 
 int mcp_http_open(struct mcp_server *server, struct bl_error *error)
 {
@@ -513,7 +514,7 @@ int mcp_http_listen(struct mcp_server *server)
     return code == 0 ? BL_EPIPE : code;
 }
 
-/* Its session ends with us; who does not listen to that ends it by itself. */
+/* Ends its session with ours; a server that ignores this lets the session expire. */
 static void end_session(struct mcp_server *server)
 {
     struct talk *talk = bl_alloc(sizeof *talk);

@@ -1,4 +1,4 @@
-/* The MCP servers of a toolbox, and what they add to its offers. */
+/* The MCP servers of a toolbox, and their tools among its offers. */
 #include <stdio.h>
 
 #include "mcp.h"
@@ -7,12 +7,13 @@
 
 struct notice {
     struct bl_list link;
-    struct bl_text text; /* behind it */
+    struct bl_text text; /* stored after the struct */
 };
 
 /* ---- Notices --------------------------------------------------------------------------------- */
 
-/* Servers have a say in it: on one line, valid, and without what a terminal would obey. */
+/* Notices contain text of servers: keep it on one line, valid, and without bytes that a terminal
+ * would obey. */
 static struct bl_text mcp_clean(struct bl_text text, char *out)
 {
     size_t size = 0;
@@ -36,7 +37,7 @@ void mcp_notice(struct bl_toolbox *toolbox, const char *format, ...)
     struct mcp_box *box = toolbox->mcp;
     BL_AUTO_BUFFER(text, SIZE_MAX);
     va_list arguments;
-    /* A server that fails again and again is told of by those that wait. */
+    /* The waiting notices are enough for a server that fails again and again. */
     if (box->notice_count >= NOTICES_MAX)
         return;
     va_start(arguments, format);
@@ -61,7 +62,7 @@ void mcp_notices_tell(struct bl_toolbox *toolbox)
     }
 }
 
-/* The session has ended: nobody is to be told of it any more. */
+/* The session has ended, so the notices have no receiver. */
 static void drop_notices(struct mcp_box *box)
 {
     struct bl_list *link;
@@ -97,7 +98,7 @@ struct bl_toolbox_held *bl_toolbox_hold(struct bl_toolbox *toolbox)
     return held;
 }
 
-/* Its tools can be called, or will be once it is started again. */
+/* Returns whether its tools can be called, if need be after a restart. */
 static bool is_offered(const struct mcp_server *server)
 {
     return server->listing != NULL && server->state != MCP_OUT_OF_SERVICE;
@@ -112,8 +113,8 @@ static size_t count_tools(const struct mcp_box *box)
     return count;
 }
 
-/* Names that several have are nobody's, whatever their order: so they are the same on each start.
- */
+/* A name that several tools share is given to none of them, whatever their order: so names are the
+ * same on each start. */
 static const char *choose_name(struct bl_arena *arena, const struct mcp_tool *tool,
                                const struct bl_map *plain, struct bl_map *taken)
 {
@@ -160,7 +161,7 @@ static void add_listing(struct bl_toolbox_held *held, struct mcp_listing *listin
     }
 }
 
-/* Makes the offers anew, of what all servers have listed. */
+/* Builds the offers from the listings of all servers. */
 static void mcp_rebuild(struct bl_toolbox *toolbox)
 {
     struct mcp_box *box = toolbox->mcp;
@@ -187,7 +188,7 @@ static void mcp_rebuild(struct bl_toolbox *toolbox)
     toolbox->tools.offer_count = held->count;
 }
 
-/* The offers are those of the listings there are. */
+/* Returns whether the offers match the current listings. */
 static bool mcp_is_current(const struct mcp_box *box)
 {
     size_t number = 0;
@@ -223,7 +224,7 @@ int mcp_box_call(struct bl_toolbox *toolbox, const struct mcp_tool *tool,
 
 /* ---- Refreshing ------------------------------------------------------------------------------ */
 
-/* What is waited for, as a unit of the receipt of a stop that comes meanwhile. */
+/* Waits for a server's start, as a unit of the receipt if a stop comes meanwhile. */
 static int settle_main(void *argument)
 {
     struct mcp_server *server = argument;
@@ -241,7 +242,7 @@ static int settle_main(void *argument)
     return 0;
 }
 
-/* All at once: so that a stop gives them one grace, and not one after the other. */
+/* Waits for all at once, so that a stop gives them one common grace period. */
 static void settle_all(struct mcp_box *box)
 {
     struct bl_nursery nursery;
@@ -256,7 +257,7 @@ static void settle_all(struct mcp_box *box)
     bl_nursery_done(&nursery);
 }
 
-/* It has said that its list has changed. */
+/* Reads a server's list again after it announced a change. */
 static void list_again(struct mcp_server *server)
 {
     uint64_t limit_ns = server->entry->start_ns != 0 ? server->entry->start_ns : BL_MCP_START_NS;
@@ -273,20 +274,20 @@ static void list_again(struct mcp_server *server)
     } else if (bl_scope_check(outer) != 0) {
         server->stale = true;
     } else {
-        mcp_notice(server->toolbox, "MCP server %s: its changed list of tools did not come: %s",
+        mcp_notice(server->toolbox, "MCP server %s: cannot read its changed list of tools: %s",
                    server->entry->name, error->code != 0 ? error->message : bl_error_text(code));
     }
     bl_free(error);
 }
 
-/* Not before the first use: until then somebody may agree. */
+/* Not before the first use: until then the user may approve them. */
 static void notice_untrusted(struct bl_toolbox *toolbox)
 {
     struct mcp_box *box = toolbox->mcp;
     for (size_t i = 0; i < box->count && !box->untrusted_told; i++) {
         const struct mcp_server *server = &box->servers[i];
         if (server->state == MCP_UNTRUSTED)
-            mcp_notice(toolbox, "MCP server %s: it stays off: %s (--trust-mcp does)",
+            mcp_notice(toolbox, "MCP server %s: not started: %s (use --trust-mcp)",
                        server->entry->name, server->why);
     }
     box->untrusted_told = true;
@@ -331,8 +332,8 @@ bool bl_toolbox_mcp(const struct bl_toolbox *toolbox, size_t number, struct bl_m
         .name = server->entry->name,
         .entry = server->entry,
         .state = names[server->state],
-        .why = server->state == MCP_IDLE ? BL_TEXT("started on its next use")
-                                         : bl_text_from(server->why),
+        .why =
+            server->state == MCP_IDLE ? BL_TEXT("starts on next use") : bl_text_from(server->why),
         .protocol = server->protocol,
         .tool_count = server->listing != NULL ? server->listing->count : 0,
     };
@@ -360,8 +361,7 @@ void mcp_box_new(struct bl_toolbox *toolbox, const struct bl_list *entries, bool
         if (entry->source != BL_MCP_OF_WORKSPACE || trusted || bl_mcp_trusted(entry))
             continue;
         server->state = MCP_UNTRUSTED;
-        bl_text_into(server->why, sizeof server->why,
-                     "it comes with the workspace, and nobody has agreed to it");
+        bl_text_into(server->why, sizeof server->why, "from the workspace, not approved yet");
     }
 }
 

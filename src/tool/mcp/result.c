@@ -1,16 +1,16 @@
-/* What a model is told of the result of a call. */
+/* Converts the result of a call for the model. */
 #include <stdio.h>
 
 #include "mcp.h"
 
-/* A result while it is read. */
+/* The state while reading a result. */
 struct reader {
     struct bl_arena *arena;
     struct bl_buffer text;
-    struct bl_list *images; /* NULL: none so far */
+    struct bl_list *images; /* NULL if there are none so far */
 };
 
-/* A new line before each part. */
+/* Begins a new line before each part. */
 static void begin_part(struct reader *reader)
 {
     if (reader->text.size > 0 && reader->text.data[reader->text.size - 1] != '\n')
@@ -99,7 +99,7 @@ static void mcp_result_take_part(struct reader *reader, const struct bl_json *pa
     }
 }
 
-/* Head and tail of what is longer. */
+/* Shortens a long text to its head and tail. */
 static struct bl_text mcp_result_bounded(struct bl_arena *arena, struct bl_text text,
                                          size_t maximum)
 {
@@ -132,8 +132,8 @@ void mcp_result_fill(struct bl_arena *arena, const struct bl_json *result, size_
     struct reader reader = {.arena = arena};
     *ret_result = (struct bl_tool_result){.is_error = true};
     if (!bl_json_is(content, BL_JSON_ARRAY) && structured == NULL) {
-        ret_result->text = BL_TEXT("The server's answer is not the result of a tool: it has no "
-                                   "'content'.");
+        ret_result->text =
+            BL_TEXT("The server's response is not a tool result: it has no 'content'.");
         return;
     }
     bl_buffer_init(&reader.text, SIZE_MAX);
@@ -143,7 +143,7 @@ void mcp_result_fill(struct bl_arena *arena, const struct bl_json *result, size_
         take_structured(&reader, structured);
     ret_result->text = reader.text.size > 0
                            ? mcp_result_bounded(arena, bl_buffer_text(&reader.text), output_max)
-                           : BL_TEXT("(It answered with nothing.)");
+                           : BL_TEXT("(empty result)");
     ret_result->images = reader.images;
     ret_result->is_error = bl_json_boolean(bl_json_get(result, BL_TEXT("isError")), false);
     bl_buffer_done(&reader.text);

@@ -1,17 +1,17 @@
 /* Design notes.
  *
- * A start is a fiber of the toolbox's nursery, in a scope of its own with a deadline: whoever needs
- * the server waits for it, and none of them owns it. The last of those who is stopped stops it, and
- * waits until it has ended: so a stop leaves nothing half begun, and takes nothing away from
- * others. */
+ * A start is a fiber of the toolbox's nursery, in its own scope with a deadline: all callers that
+ * need the server wait for it, and none of them owns it. When the last waiting caller is stopped,
+ * it stops the start and waits until that has ended: so a stop leaves nothing half started, and
+ * does not affect other callers. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "mcp.h"
 
-/* After a start that failed; before that, it is not tried again. */
+/* Time after a failed start during which it is not tried again. */
 #define RETRY_NS (30 * BL_NS_PER_S)
-/* Beyond all graces. */
+/* Added to all grace periods. */
 #define END_NS_MAX     (20 * BL_NS_PER_S)
 #define LAST_WORDS_MAX ((size_t)1000)
 
@@ -62,7 +62,7 @@ void mcp_server_done(struct mcp_server *server)
     bl_buffer_done(&server->errors);
 }
 
-/* True: it has died too often. */
+/* Returns true if it has crashed too often. */
 static bool count_death(struct mcp_server *server)
 {
     size_t last = BL_COUNT(server->deaths_ns) - 1;
@@ -83,7 +83,7 @@ struct bl_text mcp_server_last_words(const struct mcp_server *server, struct bl_
     return bl_arena_text(arena, bl_buffer_text(&clean));
 }
 
-/* What a person is told of an end that nobody wanted. */
+/* Describes an unexpected end for users. */
 static void mcp_server_describe_death(struct mcp_server *server, const struct mcp_process *process,
                                       char *out, size_t size)
 {
@@ -93,7 +93,7 @@ static void mcp_server_describe_death(struct mcp_server *server, const struct mc
     while (bl_text_split(&words, '\n', &line))
         last = bl_text_trim(line).size > 0 ? bl_text_trim(line) : last;
     struct bl_text text =
-        bl_arena_printf(&arena, "it ended by itself (%s)%s" BL_TEXT_FORMAT,
+        bl_arena_printf(&arena, "it exited unexpectedly (%s)%s" BL_TEXT_FORMAT,
                         mcp_process_ending(process, &arena).data, last.size > 0 ? ": " : "",
                         BL_TEXT_ARG(bl_utf8_cut(last, 200)));
     bl_text_into(out, size, text.data);
@@ -111,13 +111,13 @@ void mcp_server_ended(struct mcp_server *server, const struct mcp_process *proce
         mcp_server_describe_death(server, process, why, sizeof why);
     if (died && count_death(server)) {
         mcp_notice(server->toolbox,
-                   "MCP server %s: %s; it died %u times in a minute and is out of service for "
+                   "MCP server %s: %s; it crashed %u times in a minute and is out of service for "
                    "this session",
                    server->entry->name, why, MCP_RESTARTS_MAX + 1);
         mcp_server_set_state(server, MCP_OUT_OF_SERVICE, why);
     } else if (server->state == MCP_READY) {
         if (died)
-            mcp_notice(server->toolbox, "MCP server %s: %s; it is started again on next use",
+            mcp_notice(server->toolbox, "MCP server %s: %s; it will be restarted on next use",
                        server->entry->name, why);
         mcp_server_set_state(server, MCP_IDLE, "");
     } else {
@@ -129,7 +129,7 @@ void mcp_server_ended(struct mcp_server *server, const struct mcp_process *proce
 
 /* ---- The start ------------------------------------------------------------------------------- */
 
-/* What is still there of a start that came to nothing. */
+/* Ends whatever remains of a failed start. */
 static void undo_start(struct mcp_server *server)
 {
     struct mcp_process *process = server->process;
@@ -167,11 +167,11 @@ static void fail_start(struct mcp_server *server, int code, const struct bl_erro
                      : error->code != 0     ? error->message
                                             : bl_error_text(code));
     server->failed_ns = bl_now_ns();
-    mcp_notice(server->toolbox, "MCP server %s: it cannot be used: %s", server->entry->name, why);
+    mcp_notice(server->toolbox, "MCP server %s cannot be used: %s", server->entry->name, why);
     mcp_server_set_state(server, MCP_FAILED, why);
 }
 
-/* Modern servers tell of changes only who has asked for it; this is never answered. */
+/* Modern servers report changes only to clients that subscribed; this request is never answered. */
 static int mcp_server_listen_main(void *argument)
 {
     struct mcp_server *server = argument;
@@ -195,7 +195,7 @@ static int mcp_server_listen_main(void *argument)
                               : mcp_http_listen(server);
         bl_arena_reset(&arena);
         *error = (struct bl_error){0};
-        /* What changed while nobody listened. */
+        /* Changes may have been missed meanwhile. */
         server->stale = server->stale || code == BL_EIO || code == BL_EPIPE;
         pause_ns = pause_ns < 60 * BL_NS_PER_S ? pause_ns * 2 : pause_ns;
     } while (server->http != NULL && (code == BL_EIO || code == BL_EPIPE) &&
@@ -212,7 +212,7 @@ static void listen_for_changes(struct mcp_server *server)
     struct bl_nursery *nursery = server->http != NULL ? mcp_http_nursery(server) : NULL;
     if (process != NULL && process->rpc != NULL && !bl_rpc_gone(process->rpc))
         nursery = &process->nursery;
-    /* Those of before tell by themselves on standard output. */
+    /* Older servers report changes unasked on standard output. */
     if (nursery != NULL && server->lists_changes && (server->modern || server->http != NULL))
         bl_nursery_spawn(nursery, NULL, "mcp listen", mcp_server_listen_main, server, NULL);
 }
@@ -250,7 +250,7 @@ static int start_main(void *argument)
     return 0;
 }
 
-/* It may be started now. */
+/* Returns whether it may be started now. */
 static bool is_due(const struct mcp_server *server)
 {
     if (server->process != NULL || server->toolbox->mcp_nursery == NULL)
@@ -272,7 +272,7 @@ void mcp_server_begin(struct mcp_server *server)
         return;
     bl_scope_done(&server->starting);
     server->failed_ns = bl_now_ns();
-    mcp_server_set_state(server, MCP_FAILED, "no stack is left to start it");
+    mcp_server_set_state(server, MCP_FAILED, "no fiber is available to start it");
 }
 
 int mcp_server_settle(struct mcp_server *server)
@@ -285,7 +285,7 @@ int mcp_server_settle(struct mcp_server *server)
     server->start_waiters--;
     if (server->state != MCP_STARTING || server->start_waiters > 0)
         return code;
-    bl_scope_stop(&server->starting, BL_STOP_USER, "nobody waits for it");
+    bl_scope_stop(&server->starting, BL_STOP_USER, "no waiters");
     bl_shield_begin(&shield, END_NS_MAX);
     while (server->state == MCP_STARTING && mcp_server_wait(server) == 0)
         continue;
@@ -293,7 +293,7 @@ int mcp_server_settle(struct mcp_server *server)
     return code;
 }
 
-/* Calls can be made of it. */
+/* Returns whether calls can be sent to it. */
 static bool mcp_server_is_usable(const struct mcp_server *server)
 {
     const struct mcp_process *process = server->process;
@@ -311,7 +311,7 @@ int mcp_server_ensure(struct mcp_server *server)
         if (server->state == MCP_STARTING)
             code = mcp_server_settle(server);
         else if (server->process != NULL)
-            code = mcp_server_wait(server); /* for the end of the one before */
+            code = mcp_server_wait(server); /* for the end of the previous process */
         else if (server->state != MCP_IDLE || server->toolbox->mcp_nursery == NULL)
             code = BL_EREFUSED;
     }
@@ -361,8 +361,8 @@ void mcp_server_params(const struct mcp_server *server, struct bl_json_writer *w
     bl_json_write_end(writer);
 }
 
-/* One that has forgotten our session has not looked at the request: it gets it again, in a new
- * one. */
+/* A server that has forgotten our session has not processed the request: send it again, in a new
+ * session. */
 static int ask_http(struct mcp_server *server, const struct mcp_request *request,
                     struct bl_arena *arena, const struct bl_json **ret_result,
                     struct bl_rpc_failure *ret_failure, struct bl_error *error)
@@ -386,7 +386,7 @@ int mcp_server_ask(struct mcp_server *server, const struct mcp_request *request,
         return ask_http(server, request, arena, ret_result, ret_failure, error);
     if (process == NULL || process->rpc == NULL)
         return bl_error_set(error, BL_EPIPE, BL_KIND_MCP, request->method, server->entry->name,
-                            "it does not run");
+                            "it is not running");
     process->users++;
     process->asks++;
     int code = bl_rpc_ask(process->rpc, request->method, request->params, arena, ret_result,
@@ -405,7 +405,7 @@ void mcp_server_told(struct mcp_server *server, struct bl_text method, const str
         mcp_call_progressed(server, params);
 }
 
-/* A path as a file's address. */
+/* Writes a path as a file URL. */
 static void write_address(struct bl_buffer *out, const char *path)
 {
     bl_buffer_append(out, BL_TEXT("file://"));

@@ -1,18 +1,19 @@
 /* The cancel ladder.
  *
- * A server was told that the call is not wanted (by whoever asked it). No answer of the protocol
- * proves that it has stopped, so after the grace its whole process tree is killed: that does. Where
- * it cannot be (it is remote, it is trusted, others still work in it) the receipt says `unknown`;
- * a task's server has a word for it, and then it is `aborted`, on that word. */
+ * The server has been told that the call is cancelled (by the code that sent the request). No
+ * answer of the protocol proves that it has stopped, so after the grace period its whole process
+ * tree is killed: that does. Where it cannot be killed (it is remote, it is trusted, or other calls
+ * use it), the receipt says `unknown`. The server of a task can confirm the cancellation; the
+ * receipt then says `aborted`, on the server's word. */
 #include <signal.h>
 #include <stdio.h>
 
 #include "mcp.h"
 
-/* Beyond the grace, for the proof. */
+/* Added to the grace period, for the proof. */
 #define PROOF_NS_MAX (20 * BL_NS_PER_S)
 
-/* Somebody else's call runs in the same process, and is not being stopped. */
+/* Returns whether another call uses the same process and is not being stopped. */
 static bool has_others(const struct mcp_call *own)
 {
     BL_LIST_EACH (link, &own->server->calls) {
@@ -35,7 +36,8 @@ static void stop_describe(struct mcp_call *own, struct bl_text *ret_words, const
     bl_text_into(own->unit.detail, sizeof own->unit.detail, ret_words->data);
 }
 
-/* Of a tree that has ended; its processes are counted once, though several calls were in it. */
+/* Takes the end of a process tree; its processes are counted once, even if several calls used
+ * it. */
 static enum bl_fate stop_take_end(struct bl_unit *unit, const struct bl_warden_end *end, bool first)
 {
     unit->mechanism = end->mechanism;
@@ -64,27 +66,26 @@ static enum bl_fate kill_server(struct mcp_call *own, uint64_t from_ns, struct b
     int code = mcp_process_await(process);
     bl_shield_end(&shield);
     if (code != 0) {
-        stop_describe(own, ret_words, "the MCP server %s could not be stopped", name);
+        stop_describe(own, ret_words, "MCP server %s could not be stopped", name);
         return BL_FATE_UNKNOWN;
     }
     enum bl_fate fate = stop_take_end(&own->unit, &process->end, !process->told);
     process->told = true;
     stop_describe(own, ret_words,
-                  fate == BL_FATE_KILLED
-                      ? "the MCP server %s was killed with all that it had started"
-                      : "the MCP server %s has ended with all that it had started",
+                  fate == BL_FATE_KILLED ? "MCP server %s was killed with its whole process tree"
+                                         : "MCP server %s ended with its whole process tree",
                   name);
     return fate;
 }
 
-/* It never came to run in the server. */
+/* The call never ran in the server. */
 static enum bl_fate never_entered(struct mcp_call *own, struct bl_text *ret_words)
 {
     const char *name = own->server->entry->name;
-    /* Its start was stopped with us. */
+    /* Its start was stopped with the call. */
     if (own->server->ends != own->ends)
         stop_take_end(&own->unit, &own->server->last_end, true);
-    stop_describe(own, ret_words, "the MCP server %s was not ready; the tool was not run", name);
+    stop_describe(own, ret_words, "MCP server %s was not ready; the tool was not run", name);
     return BL_FATE_NEVER_STARTED;
 }
 
@@ -98,25 +99,23 @@ enum bl_fate mcp_call_climb(struct mcp_call *own, struct bl_text *ret_words)
         mcp_call_cancel_task(own);
     bool trusted = own->process != NULL && own->server->entry->trust;
     if (own->task_stopped && (own->process == NULL || trusted)) {
-        stop_describe(own, ret_words, "stopped by the word of the MCP server %s", name);
+        stop_describe(own, ret_words, "MCP server %s confirmed the stop", name);
         return BL_FATE_ABORTED;
     }
     if (own->process == NULL) {
         stop_describe(own, ret_words,
-                      "the MCP server %s is elsewhere, and it is not known whether it "
-                      "has stopped",
-                      name);
+                      "MCP server %s is remote, and it is unknown whether it has stopped", name);
         return BL_FATE_UNKNOWN;
     }
     if (trusted) {
-        stop_describe(own, ret_words, "the MCP server %s was told, and is trusted to have stopped",
+        stop_describe(own, ret_words, "MCP server %s was notified, and is trusted to have stopped",
                       name);
         return BL_FATE_UNKNOWN;
     }
     if (has_others(own)) {
         own->process->doomed = true;
         stop_describe(own, ret_words,
-                      "other calls run in the MCP server %s: it is killed when they have ended",
+                      "MCP server %s has other calls in progress: it is killed when they end",
                       name);
         return BL_FATE_UNKNOWN;
     }

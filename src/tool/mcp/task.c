@@ -1,10 +1,10 @@
-/* Calls that a server has made a task of: asked about at the interval that it names. */
+/* Calls that a server has turned into a task: polled at the interval that the server names. */
 #include "mcp.h"
 
 #define POLL_MS_DEFAULT 1000
 #define POLL_MS_MIN     50
 #define POLL_MS_MAX     60000
-/* Questions in a row that got lost, before the task is given up. */
+/* Consecutive lost requests before the task is given up. */
 #define LOST_MAX 5u
 
 static uint64_t poll_ns(const struct bl_json *task)
@@ -15,7 +15,7 @@ static uint64_t poll_ns(const struct bl_json *task)
     return (uint64_t)ms * BL_NS_PER_MS;
 }
 
-/* Asks the server something about the task that the call is. */
+/* Sends the server a request about the call's task. */
 static int mcp_task_ask(struct mcp_call *own, const char *method, const struct bl_json **ret_result,
                         struct bl_rpc_failure *ret_failure, struct bl_error *error)
 {
@@ -54,7 +54,7 @@ static int mcp_task_fail(struct mcp_call *own, const char *what)
                         own->server->entry->name, "%s", what);
 }
 
-/* A status that ends it. */
+/* Handles a status that ends the task. */
 static int mcp_task_take_end(struct mcp_call *own, const struct bl_json *task,
                              struct bl_text status, const struct bl_json **ret_result)
 {
@@ -63,21 +63,20 @@ static int mcp_task_take_end(struct mcp_call *own, const struct bl_json *task,
     if (bl_text_equal(status, BL_TEXT("completed")))
         return bl_json_is(*ret_result, BL_JSON_OBJECT)
                    ? 0
-                   : mcp_task_fail(own, "its task is completed, and has no result");
+                   : mcp_task_fail(own, "its task completed without a result");
     if (bl_text_equal(status, BL_TEXT("failed"))) {
         bl_json_int64(bl_json_get(error, BL_TEXT("code")), &own->failure.code);
         own->failure.message = bl_json_text(bl_json_get(error, BL_TEXT("message")));
         return bl_error_set(&own->error, BL_EREFUSED, BL_KIND_MCP, "follow a task",
-                            own->server->entry->name, "its task has failed");
+                            own->server->entry->name, "its task failed");
     }
     if (bl_text_equal(status, BL_TEXT("cancelled")))
-        return mcp_task_fail(own, "its task was cancelled, and not by us");
+        return mcp_task_fail(own, "its task was cancelled by the server");
     mcp_call_cancel_task(own);
     if (bl_text_equal(status, BL_TEXT("input_required")))
         return mcp_task_fail(
-            own, "its task wants to be given something (input_required), and that is not "
-                 "offered here");
-    return mcp_task_fail(own, "its task has a status that is not known here");
+            own, "its task requires more input (input_required), which is not supported");
+    return mcp_task_fail(own, "its task has an unknown status");
 }
 
 int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
@@ -89,7 +88,7 @@ int mcp_call_follow(struct mcp_call *own, const struct bl_json *created,
     own->task =
         bl_arena_text(own->call->arena, bl_json_text(bl_json_get(created, BL_TEXT("taskId"))));
     if (own->task.size == 0)
-        return mcp_task_fail(own, "it made a task without an id");
+        return mcp_task_fail(own, "it created a task without an id");
     for (;;) {
         const struct bl_json *task = NULL;
         int code = bl_sleep(pause_ns);

@@ -9,9 +9,9 @@
 #define FILE_MAX    ((size_t)1 << 20)
 #define DIGEST_SIZE ((size_t)64)
 
-/* ---- What an entry is ------------------------------------------------------------------------ */
+/* ---- Digests --------------------------------------------------------------------------------- */
 
-/* With its length, so that no two entries are the same bytes. */
+/* Adds the text with its length, so that no two entries give the same bytes. */
 static void trust_add(struct bl_sha256 *hash, const char *text)
 {
     char size[32];
@@ -38,7 +38,7 @@ void mcp_entry_seal(struct bl_mcp_entry *entry)
     uint8_t bytes[32];
     bl_sha256_init(&hash);
     trust_add(&hash, entry->name);
-    /* The same words in another workspace start another program. */
+    /* The same entry in another workspace starts a different program. */
     trust_add(&hash, entry->source == BL_MCP_OF_WORKSPACE ? entry->path : NULL);
     trust_add(&hash, entry->command);
     trust_add_list(&hash, entry->arguments);
@@ -81,7 +81,7 @@ bool bl_mcp_trusted(const struct bl_mcp_entry *entry)
     return found;
 }
 
-/* One line at the end, in one write: others may be adding theirs. */
+/* Appends one line in one write: other processes may be appending, too. */
 static int trust_add_line(const char *path, struct bl_text line)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -103,10 +103,10 @@ int bl_mcp_trust(const struct bl_mcp_entry *entry, struct bl_error *error)
     const char *folder = bl_user_folder(&arena, BL_USER_STATE, NULL);
     if (folder == NULL) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_MCP, "remember an MCP server", entry->name,
-                            "there is no folder for it: neither HOME nor XDG_STATE_HOME is set");
+                            "cannot store the approval: neither HOME nor XDG_STATE_HOME is set");
     } else {
         const char *path = bl_arena_printf(&arena, "%s/mcp-trust", folder).data;
-        bl_folder_make(folder, 0700); /* what cannot be made the file will say */
+        bl_folder_make(folder, 0700); /* if this fails, so does opening the file */
         int failed =
             trust_add_line(path, bl_arena_printf(&arena, "%s %s\n", entry->digest, entry->name));
         if (failed != 0)
