@@ -9,7 +9,7 @@
 
 /* ---- The source ------------------------------------------------------------------------------ */
 
-/* Read on a thread, because files may block: a FIFO, a standard input that nobody closes. */
+/* A source, read on a thread because files may block: a FIFO, or standard input that stays open. */
 struct reading {
     const char *path;
     struct bl_buffer source;
@@ -26,7 +26,7 @@ static void cell_text_read_all(void *argument)
 
     if (fd < 0)
         reading->failed = errno;
-    /* One byte too many says that it is too long; the rest is left where it is. */
+    /* One byte over the limit shows that the source is too long; the rest is not read. */
     while (reading->failed == 0 && count != 0 && source->size <= BL_CELL_SOURCE_MAX &&
            bl_buffer_reserve(source, READ_SIZE) == 0) {
         count = read(fd, source->data + source->size, READ_SIZE);
@@ -98,26 +98,29 @@ int cell_source_read(const char *path, struct bl_arena *arena, struct bl_text *r
 static void hint_refusal(const struct bl_cell_fault *fault, struct bl_error *error)
 {
     switch (fault->code) {
-    case BL_CELL_BAD_REQUEST: bl_error_hint(error, "it is about %s", fault->path); break;
+    case BL_CELL_BAD_REQUEST: bl_error_hint(error, "see the member %s", fault->path); break;
     case BL_CELL_CONFLICT:
-    case BL_CELL_GONE: bl_error_hint(error, "--id names another cell"); break;
+    case BL_CELL_GONE: bl_error_hint(error, "use another --id"); break;
     case BL_CELL_WRONG_GENERATION:
-        bl_error_hint(error, "--generation %llu is the next", (unsigned long long)fault->expected);
+        bl_error_hint(error, "the next one is --generation %llu",
+                      (unsigned long long)fault->expected);
         break;
     case BL_CELL_NOT_TERMINAL:
         bl_error_hint(error, "'belay cell terminate %s' ends it", fault->id);
         break;
     case BL_CELL_SESSION_BUSY:
-        bl_error_hint(error, "ask that host, or name another session with --session");
+        bl_error_hint(error, "use that host, or another session with --session");
         break;
-    case BL_CELL_LIMIT_REACHED: bl_error_hint(error, "'belay ps' shows what runs"); break;
+    case BL_CELL_LIMIT_REACHED: bl_error_hint(error, "'belay ps' lists running work"); break;
     case BL_CELL_WORKER_UNAVAILABLE:
-        bl_error_hint(error, "'belay doctor' says what this machine offers");
+        bl_error_hint(error, "'belay doctor' checks this machine");
         break;
-    case BL_CELL_SHUTTING_DOWN: bl_error_hint(error, "'belay cell serve' starts another"); break;
+    case BL_CELL_SHUTTING_DOWN:
+        bl_error_hint(error, "'belay cell serve' starts another host");
+        break;
     case BL_CELL_STORE_FAILED:
     case BL_CELL_CANCELLED:
-    case BL_CELL_INTERNAL: bl_error_hint(error, "nothing was changed: ask again"); break;
+    case BL_CELL_INTERNAL: bl_error_hint(error, "nothing was changed; try again"); break;
     case BL_CELL_UNSUPPORTED:
     case BL_CELL_SESSION_NOT_OPEN: break;
     }
@@ -143,10 +146,10 @@ static const char *error_meaning(enum bl_cell_error_kind kind)
     switch (kind) {
     case BL_CELL_ERROR_MEMORY_LIMIT: return "--memory raises the limit";
     case BL_CELL_ERROR_OUTPUT_LIMIT: return "--max-output raises the limit";
-    case BL_CELL_ERROR_WORKER_LOST: return "'belay doctor' says whether cells run here";
+    case BL_CELL_ERROR_WORKER_LOST: return "'belay doctor' checks whether cells run here";
     case BL_CELL_ERROR_STORE_FULL:
-    case BL_CELL_ERROR_STORE_FAILED: return "nothing that it has stored is kept";
-    case BL_CELL_ERROR_IMPORT: return "cells have no modules: 'tools' is all they reach";
+    case BL_CELL_ERROR_STORE_FAILED: return "its stored values are not kept";
+    case BL_CELL_ERROR_IMPORT: return "cells have no modules; only 'tools' is available";
     case BL_CELL_ERROR_EXCEPTION:
     case BL_CELL_ERROR_SYNTAX: break;
     }
@@ -191,7 +194,7 @@ void cell_failure_text(const struct bl_cell_error *cause, struct bl_buffer *out)
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* "data:image/png;base64,…" as "[image/png, 1234 bytes]". */
+/* Notes "data:image/png;base64,…" as "[image/png, 1234 bytes: --json has it]". */
 static void note_image(const struct bl_cell_item *item, struct bl_buffer *notes)
 {
     struct bl_text rest = item->url, head;
@@ -207,7 +210,7 @@ static void note_image(const struct bl_cell_item *item, struct bl_buffer *notes)
         rest.size--;
     bl_buffer_append_byte(notes, '[');
     bl_text_show(notes, head, BL_SHOW_LINES);
-    bl_buffer_printf(notes, ", %zu bytes: --json has it]\n",
+    bl_buffer_printf(notes, ", %zu bytes; shown with --json]\n",
                      rest.size / 4 * 3 + rest.size % 4 * 3 / 4);
 }
 

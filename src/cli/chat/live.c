@@ -1,4 +1,4 @@
-/* What of a conversation is under way: made anew for each look. */
+/* The part of a conversation that is in progress, laid out again for each frame. */
 #include <stdio.h>
 
 #include "view.h"
@@ -21,7 +21,7 @@ struct chat_agent *chat_agent_of(const struct chat_view *view, const struct chat
     return NULL;
 }
 
-/* ---- What runs now --------------------------------------------------------------------------- */
+/* ---- The phase ------------------------------------------------------------------------------- */
 
 static void live_set_phase(struct chat_view *view, uint64_t since_ns, const char *format, ...)
     BL_PRINTF(3, 4);
@@ -52,7 +52,7 @@ void chat_phase_update(struct chat_view *view)
     if (view->stopping)
         live_set_phase(view, view->model_since_ns, "stopping");
     else if (asking != NULL)
-        live_set_phase(view, asking->since_ns, "waits for your answer");
+        live_set_phase(view, asking->since_ns, "waiting for your answer");
     else if (running > 1)
         live_set_phase(view, newest->since_ns, "%u tools", running);
     else if (running == 1)
@@ -83,9 +83,9 @@ unsigned chat_view_agents(const struct chat_view *view)
     return count;
 }
 
-/* ---- What is being said ---------------------------------------------------------------------- */
+/* ---- Current output -------------------------------------------------------------------------- */
 
-/* The calls of an agent, and below each those of the agent that it has started. */
+/* Writes the calls of an agent, and below each those of the agent that it started. */
 static void show_calls(const struct chat_view *view, const struct chat_agent *agent,
                        const struct chat_frame *frame, unsigned depth)
 {

@@ -10,10 +10,10 @@
 #include "cli/cli.h"
 
 #define OPERATION    "read the token"
-#define ELSEWHERE    "name another one with --token-file"
+#define ELSEWHERE    "use another file with --token-file"
 #define TOKEN_BYTES  32u
 #define TOKEN_DIGITS (2 * TOKEN_BYTES)
-/* 256 bits in base64, without what fills it up. */
+/* 256 bits in base64, without padding. */
 #define TOKEN_SIZE_MIN 43u
 #define TOKEN_SIZE_MAX 512u
 
@@ -34,12 +34,12 @@ int mcp_token_path(struct bl_arena *arena, const char **ret_path, struct bl_erro
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, OPERATION, "--token-file",
-                 "there is no place for the token: neither XDG_STATE_HOME nor HOME is set");
+                 "no folder for the token: neither XDG_STATE_HOME nor HOME is set");
     bl_error_hint(error, "set HOME, or give --token-file");
     return BL_ENOENT;
 }
 
-/* ---- One that is there ----------------------------------------------------------------------- */
+/* ---- Reading a token ------------------------------------------------------------------------- */
 
 static int check_token(const char *path, struct bl_text line, struct bl_error *error)
 {
@@ -52,10 +52,10 @@ static int check_token(const char *path, struct bl_text line, struct bl_error *e
     if (fitting == line.size && line.size >= TOKEN_SIZE_MIN && line.size <= TOKEN_SIZE_MAX)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, path,
-                 "the token file '%.300s' holds no token: its first line has to have %u to %u of "
+                 "the token file '%.300s' has no valid token: its first line must have %u to %u of "
                  "the characters A-Z a-z 0-9 - . _ ~ + / =",
                  path, TOKEN_SIZE_MIN, TOKEN_SIZE_MAX);
-    bl_error_hint(error, "remove it, and belay makes a new one");
+    bl_error_hint(error, "remove the file, and belay creates a new one");
     return BL_EINVAL;
 }
 
@@ -74,12 +74,12 @@ static int check_file(const char *path, int fd, struct bl_error *error)
     if (facts.st_uid == geteuid() && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0)
         return 0;
     bl_error_set(error, BL_EACCES, BL_KIND_USAGE, OPERATION, path,
-                 "others can get at the token file '%.300s'", path);
-    bl_error_hint(error, "make it yours alone: chmod 600 %.300s", path);
+                 "other users have access to the token file '%.300s'", path);
+    bl_error_hint(error, "restrict it to yourself: chmod 600 %.300s", path);
     return BL_EACCES;
 }
 
-/* BL_ENOENT without an error: there is no such file. */
+/* Returns BL_ENOENT without setting `*error` if there is no such file. */
 static int read_token(struct bl_arena *arena, const char *path, const char **ret_token,
                       struct bl_error *error)
 {
@@ -104,7 +104,7 @@ static int read_token(struct bl_arena *arena, const char *path, const char **ret
     return code;
 }
 
-/* ---- A new one ------------------------------------------------------------------------------- */
+/* ---- Creating a token ------------------------------------------------------------------------ */
 
 static bool write_token(int fd)
 {
@@ -118,13 +118,13 @@ static bool write_token(int fd)
     return write(fd, line, TOKEN_DIGITS + 1) == (ssize_t)(TOKEN_DIGITS + 1) && fsync(fd) == 0;
 }
 
-/* Whole or not at all, since another process may read it or make it in the same moment: of two the
- * first counts. */
+/* Creates the file atomically, because another process may read or create it at the same time. If
+ * two create it, the first one wins. */
 static int make_token(struct bl_arena *arena, const char *path, struct bl_error *error)
 {
     char *draft = bl_arena_alloc(arena, strlen(path) + sizeof ".XXXXXX");
 
-    /* What cannot be made is told by the file that cannot be made in it. */
+    /* If the folder cannot be created, creating the file in it fails and reports the error. */
     bl_folder_make_above(path, 0700);
     memcpy(draft, path, strlen(path));
     memcpy(draft + strlen(path), ".XXXXXX", sizeof ".XXXXXX");

@@ -1,4 +1,4 @@
-/* Whether cells run here, by running one: its host writes to a store of its own, which is gone
+/* Checks that cells run here by running one. Its host uses a store of its own, which is removed
  * afterwards. */
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void probe_cell_judge(struct cell_probe *probe,
         probe_answer(probe->check, PROBE_NO, BL_TEXT_FORMAT,
                      BL_TEXT_ARG(bl_utf8_cut(outcome->completed.error->message, 200)));
     } else {
-        probe_answer(probe->check, PROBE_NO, "a cell did not come to its end");
+        probe_answer(probe->check, PROBE_NO, "a cell did not complete");
     }
 }
 
@@ -130,7 +130,7 @@ void probe_cells(struct probe_check *check)
         remove_store(probe);
     }
     if (check->state != PROBE_OK)
-        probe_hint(check, "belay-cell-worker stands beside belay, where it was installed, or is "
-                          "named by BELAY_CELL_WORKER; it needs libjavascriptcoregtk-4.1");
+        probe_hint(check, "install belay-cell-worker beside belay, or set BELAY_CELL_WORKER to its "
+                          "path; it needs libjavascriptcoregtk-4.1");
     bl_free(probe);
 }

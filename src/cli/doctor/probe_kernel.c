@@ -44,7 +44,7 @@ void probe_landlock(struct probe_check *check)
         probe_hint(check, "use a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK");
     } else {
         probe_answer(check, PROBE_NO, "refused: %s", strerror(errno));
-        probe_hint(check, "a seccomp filter may stand in the way");
+        probe_hint(check, "a seccomp filter may be blocking it");
     }
 }
 

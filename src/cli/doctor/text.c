@@ -8,8 +8,7 @@
 #define NAME_AT   6u
 #define DETAIL_AT 20u
 
-/* Appends what vsnprintf-like functions may refuse only for want of room, which sticks in `failed`.
- */
+/* A page of text. If it runs out of room, `failed` is set and stays set. */
 struct page {
     struct bl_buffer *out;
     bool colour;
@@ -27,8 +26,8 @@ static BL_PRINTF(2, 3) void put(struct page *page, const char *format, ...)
     va_end(arguments);
 }
 
-/* Words from column DETAIL_AT on, broken at spaces before column WIDTH. A word that is longer than
- * a line stays whole: a path is to be copied. */
+/* Writes words from column DETAIL_AT on, with line breaks before column WIDTH. A word longer than a
+ * line is not broken, so that a path can be copied. */
 static void doctor_text_put_wrapped(struct page *page, const char *string)
 {
     BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
@@ -52,7 +51,7 @@ static void doctor_text_put_wrapped(struct page *page, const char *string)
     put(page, "\n");
 }
 
-/* A line without a mark: a fact that is neither good nor bad. */
+/* Writes a fact: a line without a mark. */
 static BL_PRINTF(3, 4) void put_fact(struct page *page, const char *name, const char *format, ...)
 {
     char text[512];
@@ -78,7 +77,7 @@ static void put_check(struct page *page, const struct probe_check *check)
     else
         put(page, "  %s  ", marks[check->state]);
     put(page, "%-*s", (int)(DETAIL_AT - NAME_AT), check->name);
-    /* Landlock's detail is its version. */
+    /* Landlock's detail already contains its version. */
     bool apart = check->version[0] != '\0' && strstr(check->detail, check->version) == NULL;
     snprintf(text, sizeof text, "%s%s%s", apart ? check->version : "", apart ? ", " : "",
              check->detail);
@@ -103,14 +102,14 @@ static void doctor_text_put_limit(struct page *page, const char *name,
         else
             snprintf(texts[i], sizeof texts[i], "%" PRIu64, values[i]);
     }
-    put_fact(page, name, "%s, at most %s", texts[0], texts[1]);
+    put_fact(page, name, "%s (hard limit: %s)", texts[0], texts[1]);
 }
 
 static void doctor_text_put_number(struct page *page, const char *name, int64_t value,
                                    const char *what)
 {
     if (value < 0)
-        put_fact(page, name, "not known (%s)", what);
+        put_fact(page, name, "unknown (%s)", what);
     else
         put_fact(page, name, "%" PRId64 " (%s)", value, what);
 }
@@ -133,9 +132,9 @@ static void put_runtime(struct page *page, const struct doctor_report *report)
     put(page, "\nFibers\n");
     put_fact(page, "guard", "%s", fibers->guard);
     if (fibers->fibers_max > 0)
-        put_fact(page, "at most", "%" PRIu32, fibers->fibers_max);
+        put_fact(page, "maximum", "%" PRIu32, fibers->fibers_max);
     else
-        put_fact(page, "at most", "as many as memory holds");
+        put_fact(page, "maximum", "limited by memory only");
     put_fact(page, "stack", "%" PRIu64 " KiB", fibers->stack_bytes / 1024);
 
     put(page, "\nLibraries\n");
@@ -157,7 +156,10 @@ int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report,
 
     put(&page, "belay " BELAY_VERSION "\n");
     put_system(&page, &report->system);
-    put(&page, "\nContainment, by default %s\n", container != NULL ? container : "none");
+    put(&page,
+        "\n"
+        "Containment (default: %s)\n",
+        container != NULL ? container : "none");
     put_check(&page, &report->pidns);
     put_check(&page, &report->cgroup2);
     put_check(&page, &report->subreaper);

@@ -1,4 +1,4 @@
-/* `belay feature clean`: what is done with goes, and why the rest stays is said. */
+/* `belay feature clean`: removes finished worktrees and branches, and lists why the others stay. */
 #include "feature.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static int clean_main(void *argument)
     return code;
 }
 
-/* "12 KiB". */
+/* Puts a size, such as "12 KiB". */
 static void put_bytes(struct bl_buffer *out, uint64_t bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -56,9 +56,9 @@ static void put_bytes(struct bl_buffer *out, uint64_t bytes)
 static void feature_clean_put_item(struct bl_buffer *out, const struct bl_clean_item *item,
                                    bool dry_run)
 {
-    bl_buffer_append(out, !item->removed ? BL_TEXT("kept     ")
-                          : dry_run      ? BL_TEXT("would go ")
-                                         : BL_TEXT("removed  "));
+    bl_buffer_append(out, !item->removed ? BL_TEXT("kept         ")
+                          : dry_run      ? BL_TEXT("would remove ")
+                                         : BL_TEXT("removed      "));
     feature_put_safe(out, bl_text_from(item->branch != NULL ? branch_of(item) : item->task));
     if (item->worktree != NULL) {
         bl_buffer_append(out, BL_TEXT(", "));
@@ -84,7 +84,7 @@ static int feature_clean_print_text(const struct cleaning *cleaning)
         feature_clean_put_item(&out, BL_CONTAINER(link, struct bl_clean_item, link),
                                options->dry_run);
     if (count == 0)
-        bl_buffer_printf(&out, "%s has no worktree and no branch: nothing to remove.\n",
+        bl_buffer_printf(&out, "%s has no worktrees and no branches: nothing to remove.\n",
                          cleaning->work.id);
     else
         bl_buffer_printf(&out, "%zu of %zu %s.\n", cleaning->removed, count,
@@ -114,7 +114,7 @@ struct clean_view {
 #define BL_RECORD_STRUCT struct clean_row
 static const struct bl_member row_members[] = {
     BL_MEMBER_STRING("task", task, .nullable = true, .form = &cli_feature_id_form,
-                     .about = "null: the result."),
+                     .about = "null: the result branch."),
     BL_MEMBER_STRING("branch", branch, .nullable = true),
     BL_MEMBER_STRING("worktree", worktree, .nullable = true),
     BL_MEMBER_BOOLEAN("removed", removed),
@@ -131,11 +131,11 @@ static const struct bl_member row_element = BL_ELEMENT(struct clean_row, &row_re
 static const struct bl_member clean_members[] = {
     BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form),
     BL_MEMBER_BOOLEAN("dry_run", dry_run, .about = "True: nothing was removed."),
-    BL_MEMBER_INTEGER("removed", removed, .about = "Of a dry run: what would be removed."),
+    BL_MEMBER_INTEGER("removed", removed, .about = "In a dry run: items that would be removed."),
     BL_MEMBER_INTEGER("kept", kept),
     BL_MEMBER_ARRAY("items", items, item_count, &row_element),
     BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
-                      .about = "Why it ended after some had been removed."),
+                      .about = "Why it failed after some items were removed."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -168,7 +168,7 @@ static int clean_print_json(struct cleaning *cleaning, int exit_code)
     return cli_answer_print(work->options->call, exit_code, &feature_clean_answer.record, &view);
 }
 
-/* What was removed before something failed is named, too. */
+/* Reports a failure, with the items removed before it. */
 static int tell_failure(struct cleaning *cleaning)
 {
     const struct cli_call *call = cleaning->work.options->call;

@@ -1,4 +1,4 @@
-/* What a name on the command line means, and the store where it is looked up. */
+/* Resolves names on the command line, and opens the store they are looked up in. */
 #include "feature.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ int feature_store_find(const struct feature_options *options, struct bl_store **
 {
     struct bl_error first = {0};
 
-    /* What a dead runner left is settled by whoever finds it, which is a write; but looking must
-     * not make a store, and one that cannot be written can be looked at. */
+    /* Settling what a dead runner left is a write, so the store is opened for writing if possible.
+     * But reading must not create a store, and must work on a read-only one. */
     if (options->store == NULL || access(options->store, F_OK) == 0 || errno != ENOENT) {
         if (feature_store_open(options, false, ret_store, &first) == 0)
             return 0;
@@ -38,9 +38,10 @@ int feature_store_find(const struct feature_options *options, struct bl_store **
     if (code == BL_ENOENT) {
         const char *name = options->name != NULL ? options->name : "of that name";
         bl_error_set(error, code, BL_KIND_FEATURE, "find the feature", options->name,
-                     "no feature %s is on record: there is no store %s", name,
+                     "no feature %s: there is no store %s", name,
                      options->store != NULL ? options->store : "");
-        bl_error_hint(error, "'belay feature run' makes one; --store names another");
+        bl_error_hint(error,
+                      "'belay feature run' creates it; use --store FILE to select another one");
         return code;
     }
     if (error != NULL && error->code == 0)
@@ -50,7 +51,7 @@ int feature_store_find(const struct feature_options *options, struct bl_store **
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* While a name is looked up. */
+/* State of a lookup. */
 struct lookup {
     struct bl_store *store;
     struct bl_arena *arena;
@@ -73,7 +74,7 @@ static bool has_feature(const struct lookup *lookup, const char *id)
     return false;
 }
 
-/* Has that feature that task? */
+/* Finds out whether that feature has that task. */
 static int has_task(const struct lookup *lookup, const char *id, const char *task, bool *ret_has)
 {
     const char *name = bl_arena_printf(lookup->arena, "task/%s", task).data;
@@ -112,14 +113,14 @@ static int not_found(const struct lookup *lookup, const char *name)
     BL_LIST_EACH (link, &lookup->features)
         offer_tasks(lookup, summary_of(link)->id, &suggestion);
     bl_error_set(lookup->error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", name,
-                 "no feature '%.100s' is on record for this repository", name);
+                 "no feature '%.100s' in the store for this repository", name);
     if (suggestion.best != NULL)
         bl_error_hint(lookup->error, "did you mean '%s'?", suggestion.best);
     else
         bl_error_hint(lookup->error, bl_list_empty(&lookup->features)
                                          ? "'belay feature run' starts one; 'belay feature list "
-                                           "--all' shows those of other repositories"
-                                         : "'belay feature list' shows those that are");
+                                           "--all' lists those of other repositories"
+                                         : "'belay feature list' lists the features");
     return BL_ENOENT;
 }
 
@@ -138,7 +139,7 @@ static int task_not_found(const struct lookup *lookup, const char *id, const cha
     return BL_ENOENT;
 }
 
-/* The one feature that has that task. */
+/* Finds the only feature that has that task. */
 static int feature_find_task(const struct lookup *lookup, const char *task, const char **ret_id)
 {
     const char *first = NULL;
@@ -154,7 +155,7 @@ static int feature_find_task(const struct lookup *lookup, const char *task, cons
         if (first != NULL) {
             bl_error_set(lookup->error, BL_EINVAL, BL_KIND_USAGE, "find the task", task,
                          "both %s and %s have a task '%s'", first, id, task);
-            bl_error_hint(lookup->error, "say which: %s/%s", first, task);
+            bl_error_hint(lookup->error, "choose one, such as %s/%s", first, task);
             return BL_EINVAL;
         }
         first = id;
@@ -217,7 +218,8 @@ void feature_work_done(struct feature_work *work)
     bl_arena_done(&work->arena);
 }
 
-/* A name may turn out to be a task's where a whole feature is meant, and the other way about. */
+/* Checks that the name is of the right kind: it may be a task's where a feature is needed, or the
+ * reverse. */
 static int check_part(struct feature_work *work)
 {
     enum feature_verb verb = work->options->verb;
@@ -225,16 +227,16 @@ static int check_part(struct feature_work *work)
 
     if (whole && work->task != NULL) {
         bl_error_set(&work->error, BL_EINVAL, BL_KIND_USAGE, "read the command line",
-                     work->options->name, "'feature %s' is about a whole feature, and %s is a task",
+                     work->options->name, "'feature %s' takes a whole feature, but %s is a task",
                      feature_verb_name(verb), work->task);
-        bl_error_hint(&work->error, "it belongs to %s", work->id);
+        bl_error_hint(&work->error, "the task belongs to %s", work->id);
         return BL_EINVAL;
     }
     if (verb == FEATURE_EXTEND && work->task == NULL) {
         bl_error_set(&work->error, BL_EINVAL, BL_KIND_USAGE, "read the command line",
-                     work->options->name, "'feature extend' needs a task, and %s is a feature",
+                     work->options->name, "'feature extend' needs a task, but %s is a feature",
                      work->id);
-        bl_error_hint(&work->error, "as %s/TASK", work->id);
+        bl_error_hint(&work->error, "use %s/TASK", work->id);
         return BL_EINVAL;
     }
     return 0;

@@ -1,4 +1,4 @@
-/* What a runner does for those who ask over its control socket. */
+/* The methods of a runner on its control socket. */
 #include "feature.h"
 
 #define BL_RECORD_STRUCT struct feature_request
@@ -37,8 +37,8 @@ const struct bl_record feature_changed_record =
 const struct bl_record feature_extended_record =
     BL_RECORD("extended", struct feature_reply, extended_members);
 
-/* The request says what it is about: a process may by now run another feature, or have another's
- * number. `*ret_view` is the state of the feature. */
+/* Reads a request, and checks that it is for this feature: the process may meanwhile run another
+ * one, or have the pid of a former runner. `*ret_view` is the state of the feature. */
 static int methods_read(struct bl_feature *feature, const struct bl_json *params,
                         struct bl_arena *arena, struct feature_request *ret_request,
                         struct bl_feature_view **ret_view, struct bl_error *error)
@@ -143,7 +143,7 @@ static int extend(void *context, const struct bl_json *params, struct bl_buffer 
     int code = methods_read(context, params, &arena, &request, &view, error);
     if (code == 0 && (request.task == NULL || request.by_ms == 0))
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the request", "params",
-                            "extend takes a \"task\", and \"by_ms\" above 0");
+                            "extend needs \"task\", and \"by_ms\" above 0");
     if (code == 0)
         code = bl_feature_extend(context, request.task, request.by_ms * BL_NS_PER_MS,
                                  &reply.deadline_s, error);

@@ -2,9 +2,9 @@
 
 #include "run.h"
 
-/* ---- What it is about ------------------------------------------------------------------------ */
+/* ---- Finding the plan ------------------------------------------------------------------------ */
 
-/* The name without the task behind it. */
+/* Returns the name without the task. */
 static const char *name_alone(struct feature_runner *work)
 {
     const struct feature_options *options = work->options;
@@ -37,7 +37,7 @@ static bool has_plan_file(struct feature_runner *work, const char *repository, c
     return false;
 }
 
-/* The plan of a feature that is known: by its id, or where it was when it ran. */
+/* Returns the plan of a known feature: its id, or the path of its last run. */
 static const char *known_plan(struct feature_runner *work, const char *repository, const char *id)
 {
     struct bl_error unused = {0};
@@ -60,7 +60,7 @@ static const char *known_plan(struct feature_runner *work, const char *repositor
     return id;
 }
 
-/* What goes on is in a store that is there: none is made. */
+/* Opens the store of a feature that must exist; does not create one. */
 static int open_known_store(struct feature_runner *work)
 {
     const struct feature_options *options = work->options;
@@ -70,7 +70,7 @@ static int open_known_store(struct feature_runner *work)
     return feature_store_open(options, false, &work->store, &work->error);
 }
 
-/* Of resume and retry, which are about something that is there. */
+/* Finds the feature of a resume or retry, which must exist. */
 static int find_known(struct feature_runner *work, const char **ret_name)
 {
     const char *repository, *id, *given = name_alone(work);
@@ -84,7 +84,7 @@ static int find_known(struct feature_runner *work, const char **ret_name)
     if (work->options->verb == FEATURE_RETRY && work->task == NULL) {
         bl_error_set(&work->error, BL_EINVAL, BL_KIND_USAGE, "find the task", work->options->name,
                      "'feature retry' needs a task");
-        bl_error_hint(&work->error, "name it as %.60s/TASK", id);
+        bl_error_hint(&work->error, "use %.60s/TASK", id);
         return BL_EINVAL;
     }
     *ret_name = feature_open_is_path(given) ? given : known_plan(work, repository, id);

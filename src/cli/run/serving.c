@@ -17,7 +17,8 @@ static void warn_unreachable(const struct serving *serving, const struct bl_erro
 {
     BL_AUTO_BUFFER(line, 4096);
 
-    bl_buffer_printf(&line, "belay %s: `belay ps` and `belay cancel` cannot reach it: %s\n",
+    bl_buffer_printf(&line,
+                     "belay %s: `belay ps` and `belay cancel` cannot reach this process: %s\n",
                      serving->name, error->message);
     cli_remark(bl_buffer_text(&line));
 }
@@ -27,7 +28,7 @@ static int serving_stop_exit_code(const struct serving *serving)
     return serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
 
-/* Serves without a control socket where none can be made. */
+/* Serves; without a control socket if it cannot be created. */
 static int serve_listed(struct serving *serving)
 {
     struct bl_nursery services;
@@ -101,8 +102,8 @@ static int serving_main(void *argument)
     return 0;
 }
 
-/* Serves for hours: what was large goes back to the system when it is freed. Left to itself the
- * allocator keeps such blocks, once it has seen a few, and what lies between them too. */
+/* Makes the allocator return large blocks to the system when they are freed, because a server runs
+ * for hours. By default it keeps such blocks after a few of them, and the memory between them. */
 static void give_memory_back(void)
 {
     mallopt(M_MMAP_THRESHOLD, LARGE_SIZE);
@@ -116,7 +117,7 @@ void serving_greet(const struct serving *serving, const char *protocol)
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return;
     int size = snprintf(line, sizeof line,
-                        "belay %s: this speaks %s: other programs start it; Ctrl-D ends it\n",
+                        "belay %s: waiting for a client that speaks %s; Ctrl-D to exit\n",
                         serving->name, protocol);
     cli_remark((struct bl_text){line, (size_t)size});
 }

@@ -13,7 +13,8 @@
 
 /* ---- Characters ------------------------------------------------------------------------------ */
 
-/* A name such as belay-run(1) at the start of the text; returns its size, 0: there is none. */
+/* Returns the size of the name of a page such as belay-run(1) at the start of the text, without the
+ * section; 0 if there is none. */
 static size_t document_page_name(const char *text, size_t size)
 {
     size_t name = 0;
@@ -41,7 +42,7 @@ static void man_character(char c, bool first)
         putchar(c == '\n' ? ' ' : c);
 }
 
-/* Of marked-up text: `this` and belay-run(1) are bold. */
+/* Prints marked-up text; `this` and belay-run(1) are bold. */
 static void man_text(const char *text, size_t size)
 {
     bool bold = false, word = false;
@@ -70,7 +71,7 @@ static void man_string(const char *text)
     man_text(text, strlen(text));
 }
 
-/* Of Markdown: `this` is marked up already. */
+/* Prints Markdown, where `this` is already marked up. */
 static void markdown_text(const char *text, size_t size)
 {
     bool literal = false;
@@ -177,7 +178,7 @@ static bool document_is_program(const struct cli_command *command)
     return command == &cli_program_command;
 }
 
-/* What there is to say besides `about`: the values, the detail, the variable, an example. */
+/* Writes what follows `about`: the valid values, the detail, the variable, an example. */
 static void document_option_more(const struct cli_option *option, char *out, size_t size)
 {
     char expected[200];
@@ -201,7 +202,7 @@ static void document_option_more(const struct cli_option *option, char *out, siz
                  option->name, option->optional ? "=" : " ", option->sample);
 }
 
-/* The heading of a group, with the verbs that have it. */
+/* Writes the heading of a group, with the verbs that have it. */
 static void document_heading(const struct cli_command *command, const struct cli_option *group,
                              char *out, size_t size)
 {
@@ -236,14 +237,14 @@ static void man_section(const char *title, const char *text)
     man_pieces(text, false);
 }
 
-/* What a format does with a heading, and with an option below it. */
+/* How a format prints a heading and an option below it. */
 struct option_writer {
     void (*heading)(const char *text);
     void (*option)(const struct cli_command *command, const struct cli_option *option,
                    const struct cli_cursor *cursor);
 };
 
-/* The options of the command itself, or those in groups with a heading each. */
+/* Prints the options outside of groups, or with `grouped` each group under its heading. */
 static void document_options(const struct cli_command *command, bool grouped,
                              const struct option_writer *writer)
 {
@@ -474,9 +475,12 @@ static void markdown_errors(void)
          "| exit code | |\n|---|---|");
     for (const struct cli_exit_row *row = cli_exit_rows; row->meaning != NULL; row++)
         printf("| %d | %s |\n", row->code, row->meaning);
-    puts("\n## Kinds\n\n"
-         "The exit code is that of a command that could not begin, or failed without a result.\n\n"
-         "| kind | exit code | |\n|---|---|---|");
+    puts("\n"
+         "## Kinds\n\n"
+         "The exit code applies to a command that could not start, or that failed without a "
+         "result.\n\n"
+         "| kind | exit code | |\n"
+         "|---|---|---|");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         printf("| `%s` | %d | %s |\n", names[i], cli_error_kinds[i].exit_code,
                cli_error_kinds[i].meaning);

@@ -5,7 +5,7 @@
 
 #define WORDS ((PLAN_TASKS_MAX + 63) / 64)
 
-/* Which tasks can be reached from each by way of dependencies. */
+/* For each task, the tasks it depends on, directly or indirectly. */
 struct reach {
     uint64_t (*rows)[WORDS];
 };
@@ -46,7 +46,7 @@ const char *const *plan_task_ids(struct plan_loader *loader, size_t *ret_count)
     return ids;
 }
 
-/* `what` names the unknown one: "A depends on", "wave 2 names". */
+/* `what` precedes the unknown name: "A depends on", "wave 2 names". */
 static void fault_unknown(struct plan_loader *loader, const struct bl_json *node, const char *code,
                           const char *what, struct bl_text name)
 {
@@ -55,7 +55,7 @@ static void fault_unknown(struct plan_loader *loader, const struct bl_json *node
     if (loader->tasks_cut)
         return;
     const char *const *ids = plan_task_ids(loader, &count);
-    plan_fault(loader, &loader->file, node, code, "%s %s, and there is no such task.%s", what,
+    plan_fault(loader, &loader->file, node, code, "%s %s, which does not exist.%s", what,
                plan_show(loader, name),
                plan_suggest(loader, name.size > 0 ? name.data : "", ids, count));
 }
@@ -118,7 +118,7 @@ static struct reach find_reach(struct plan_loader *loader)
 
 /* ---- Cycles ---------------------------------------------------------------------------------- */
 
-/* A walk along dependencies. `next` is which one of a task comes next. */
+/* A walk along dependencies. `next` is the index of each task's next dependency. */
 struct walk {
     size_t *path;
     size_t depth;
@@ -130,7 +130,7 @@ struct walk {
     } * marks;
 };
 
-/* The node that says that `task` depends on `on`. */
+/* Returns the node with the dependency of `task` on `on`. */
 static const struct bl_json *dependency_node(struct plan_loader *loader, size_t task, size_t on)
 {
     const struct plan_draft *draft = &loader->drafts[task];
@@ -156,11 +156,10 @@ static void fault_cycle(struct plan_loader *loader, const struct walk *walk, siz
         bl_buffer_printf(&text, "%s → ", tasks[walk->path[at]].id);
     bl_buffer_printf(&text, "%s", tasks[first].id);
     plan_fault(loader, &loader->file, dependency_node(loader, walk->path[walk->depth - 1], first),
-               "E05", "the dependencies go round in a circle: " BL_TEXT_FORMAT,
-               BL_TEXT_ARG(bl_buffer_text(&text)));
+               "E05", "cyclic dependencies: " BL_TEXT_FORMAT, BL_TEXT_ARG(bl_buffer_text(&text)));
 }
 
-/* Each dependency that closes a circle is one fault, with the whole of it. */
+/* Reports each dependency that closes a cycle, with the whole cycle. */
 static void find_cycles(struct plan_loader *loader)
 {
     const struct bl_plan *plan = loader->plan;
@@ -202,8 +201,8 @@ static void place_task(struct plan_loader *loader, const struct bl_json *node, s
     struct bl_text name;
 
     if (!plan_scalar(loader, node, &name)) {
-        plan_fault(loader, &loader->file, node, "E04", "wave %zu must name tasks, has %s", wave,
-                   bl_value_type(node));
+        plan_fault(loader, &loader->file, node, "E04", "wave %zu: expected task ids, found %s",
+                   wave, bl_value_type(node));
         return;
     }
     size_t number = plan_task_find(loader, name);
@@ -214,7 +213,7 @@ static void place_task(struct plan_loader *loader, const struct bl_json *node, s
     struct plan_draft *draft = &loader->drafts[number];
     const char *id = loader->plan->tasks[number].id;
     if (draft->wave == wave)
-        plan_fault(loader, &loader->file, node, "E04", "%s is twice in wave %zu", id, wave);
+        plan_fault(loader, &loader->file, node, "E04", "%s is listed twice in wave %zu", id, wave);
     else if (draft->wave > 0)
         plan_fault(loader, &loader->file, node, "E04", "%s is in wave %zu and in wave %zu", id,
                    draft->wave, wave);
@@ -229,31 +228,31 @@ static void read_waves(struct plan_loader *loader, const struct bl_json *groups)
 
     BL_JSON_EACH (group, groups) {
         if (++wave > PLAN_WAVES_MAX) {
-            plan_fault(loader, file, group, "E01", "there are more than %u waves", PLAN_WAVES_MAX);
+            plan_fault(loader, file, group, "E01", "more than %u waves", PLAN_WAVES_MAX);
             loader->waves_cut = true;
             wave--;
             break;
         }
         if (group->type != BL_JSON_ARRAY && group->type != BL_JSON_NULL) {
-            plan_fault(loader, file, group, "E04", "wave %zu must be a list of tasks, is %s", wave,
-                       bl_value_type(group));
+            plan_fault(loader, file, group, "E04", "wave %zu: expected a list of tasks, found %s",
+                       wave, bl_value_type(group));
             loader->waves_cut = true;
             continue;
         }
         if (bl_json_size(group) == 0)
-            plan_warn(loader, file, group, "wave %zu is empty: it is left out", wave);
+            plan_warn(loader, file, group, "wave %zu is empty and is ignored", wave);
         BL_JSON_EACH (node, group)
             place_task(loader, node, wave);
     }
     loader->declared_waves = wave;
     for (size_t i = 0; i < loader->plan->task_count && !loader->waves_cut; i++) {
         if (loader->drafts[i].wave == 0 && loader->drafts[i].id != NULL)
-            plan_fault(loader, file, loader->drafts[i].node, "E04", "%s is in no wave",
+            plan_fault(loader, file, loader->drafts[i].node, "E04", "%s is not in a wave",
                        loader->plan->tasks[i].id);
     }
 }
 
-/* A task comes right after the last of what it depends on. In a circle it stays where it is. */
+/* Puts each task right after the last of its dependencies. Tasks in a cycle stay in place. */
 static void compute_waves(struct plan_loader *loader, const struct reach *reach)
 {
     const struct bl_plan *plan = loader->plan;
@@ -280,7 +279,7 @@ static void compute_waves(struct plan_loader *loader, const struct reach *reach)
     }
     if (loader->declared_waves > PLAN_WAVES_MAX)
         plan_fault(loader, &loader->file, loader->file.document.root, "E01",
-                   "there are more than %u waves: the dependencies make %zu", PLAN_WAVES_MAX,
+                   "more than %u waves: the dependencies need %zu", PLAN_WAVES_MAX,
                    loader->declared_waves);
 }
 
@@ -293,13 +292,13 @@ static void check_order(struct plan_loader *loader, const struct reach *reach)
         for (size_t j = 0; j < plan->tasks[i].dependency_count; j++) {
             size_t on = plan->tasks[i].dependencies[j], later = loader->drafts[on].wave;
             const char *own_id = plan->tasks[i].id, *id = plan->tasks[on].id;
-            /* Of a circle all of that has been said. */
+            /* Cycles have their own error. */
             if (wave == 0 || later < wave || reaches(reach, on, i))
                 continue;
             const struct bl_json *node = dependency_node(loader, i, on);
             if (later == wave)
                 plan_fault(loader, &loader->file, node, "E06",
-                           "%s depends on %s, and both are in wave %zu: move %s to wave %zu or "
+                           "%s depends on %s, but both are in wave %zu: move %s to wave %zu or "
                            "later",
                            own_id, id, wave, own_id, wave + 1);
             else
@@ -310,7 +309,7 @@ static void check_order(struct plan_loader *loader, const struct reach *reach)
     }
 }
 
-/* Into the plan: without the empty ones, tasks in the plan's order. */
+/* Fills the plan's waves: without empty ones, tasks in plan order. */
 static void keep_waves(struct plan_loader *loader)
 {
     struct bl_plan *plan = loader->plan;
@@ -349,7 +348,7 @@ void plan_graph_read(struct plan_loader *loader)
     bool list = groups != NULL && bl_json_is(groups + 1, BL_JSON_ARRAY);
     if (groups != NULL && !list)
         plan_fault(loader, &loader->file, groups + 1, "E04",
-                   "parallel_groups must be a list of lists of tasks, is %s",
+                   "parallel_groups: expected a list of lists of tasks, found %s",
                    bl_value_type(groups + 1));
     if (list && bl_json_size(groups + 1) > 0) {
         read_waves(loader, groups + 1);

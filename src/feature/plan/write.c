@@ -1,4 +1,4 @@
-/* The plan as JSON: what `validate` prints, and what the store keeps. */
+/* The plan as JSON: printed by `validate`, and kept in the store. */
 #include "plan.h"
 
 static const struct bl_form code_form = {"a code", "^(E[0-9]{2}|W)$", NULL};
@@ -7,7 +7,7 @@ static const struct bl_form code_form = {"a code", "^(E[0-9]{2}|W)$", NULL};
 static const struct bl_member problem_members[] = {
     BL_MEMBER_STRING("file", file),
     BL_MEMBER_INTEGER("line", line, .nullable = true, .least = 1,
-                      .about = "null: of the file as a whole."),
+                      .about = "null: concerns the whole file."),
     BL_MEMBER_STRING("code", code, .form = &code_form, .about = "E01 to E10; W: a warning."),
     BL_MEMBER_STRING("message", message, .least = 1),
     BL_MEMBER_END,
@@ -86,11 +86,11 @@ static const struct bl_record limits_record =
 
 #define BL_RECORD_STRUCT struct bl_verify_plan
 static const struct bl_member verify_members[] = {
-    BL_MEMBER_STRINGS("commands", commands, .about = "For a shell."),
-    BL_MEMBER_STRING("setup", setup, .nullable = true, .about = "For a shell; null: none."),
+    BL_MEMBER_STRINGS("commands", commands, .about = "Shell commands."),
+    BL_MEMBER_STRING("setup", setup, .nullable = true, .about = "Shell command; null: none."),
     BL_MEMBER_BOOLEAN("setup_network", setup_network, .about = "setup may use the network."),
     BL_MEMBER_BOOLEAN("required", required),
-    BL_MEMBER_DURATION("timeout_s", timeout_ns, .about = "Of each command."),
+    BL_MEMBER_DURATION("timeout_s", timeout_ns, .about = "Time limit of each command."),
     BL_MEMBER_STRINGS("carry", carry, .about = "Paths."),
     BL_MEMBER_STRINGS("protect", protect, .about = "Patterns of paths."),
     BL_MEMBER_END,
@@ -111,7 +111,7 @@ static const struct bl_record criterion_record =
 static const struct bl_member criterion_element =
     BL_ELEMENT(struct bl_criterion, &criterion_record);
 
-/* A task with the ids in place of numbers. */
+/* A task with ids instead of numbers. */
 struct written_task {
     struct bl_plan_task task;
     uint64_t wave; /* from 1 */
@@ -125,17 +125,17 @@ static const struct bl_member task_members[] = {
     BL_MEMBER_STRING("file", task.file, .nullable = true),
     BL_MEMBER_INTEGER("wave", wave, .least = 1),
     BL_MEMBER_STRINGS("dependencies", dependencies, .about = "Ids of tasks."),
-    BL_MEMBER_STRING("status", task.status, .about = "As the plan says it."),
+    BL_MEMBER_STRING("status", task.status, .about = "Status in the plan."),
     BL_MEMBER_BOOLEAN("manual", task.manual),
     BL_MEMBER_STRING("mode", task.mode, .nullable = true),
     BL_MEMBER_INTEGER("complexity", task.complexity, .nullable = true, .least = 1),
     BL_MEMBER_INTEGER("estimated_minutes", task.estimated_minutes, .nullable = true, .least = 1),
     BL_MEMBER_INTEGER("turns", task.limits.turns, .least = 1),
-    BL_MEMBER_DURATION("deadline_s", task.deadline_ns, .about = "As it will be enforced."),
+    BL_MEMBER_DURATION("deadline_s", task.deadline_ns, .about = "Deadline in effect."),
     BL_MEMBER_STRING("deadline_source", task.deadline_source,
                      .about = "command line, task, autobuild, feature, default."),
     BL_MEMBER_DURATION("grace_s", task.limits.coach_grace_ns,
-                       .about = "Of the Coach after the deadline; 0: none."),
+                       .about = "Extra time for the Coach after the deadline; 0: none."),
     BL_MEMBER_EMBED(task.limits, &budget_record),
     BL_MEMBER_OBJECT("player", task.player, &seat_record),
     BL_MEMBER_OBJECT("coach", task.coach, &seat_record),
@@ -165,7 +165,7 @@ static const struct bl_form digest_form = {"a digest", "^sha256:[0-9a-f]{64}$", 
 
 #define BL_RECORD_STRUCT struct written_plan
 static const struct bl_member gate_members[] = {
-    BL_MEMBER_STRING("command", plan.gate.command, .about = "For a shell."),
+    BL_MEMBER_STRING("command", plan.gate.command, .about = "Shell command."),
     BL_MEMBER_INTEGER("expected_exit", plan.gate.expected_exit),
     BL_MEMBER_DURATION("timeout_s", plan.gate.timeout_ns),
     BL_MEMBER_BOOLEAN("exit5_is_hard_fail", plan.gate.exit5_is_hard_fail),
@@ -180,7 +180,7 @@ static const struct bl_member plan_members[] = {
     BL_MEMBER_STRING("name", plan.name),
     BL_MEMBER_STRING("description", plan.description, .nullable = true),
     BL_MEMBER_WORD("digest", plan.digest, .form = &digest_form,
-                   .about = "Of the plan and its task files."),
+                   .about = "Digest of the plan and its task files."),
     BL_MEMBER_STRING("path", plan.path),
     BL_MEMBER_STRING("repository", plan.repository, .about = "Top folder of its work tree."),
     BL_MEMBER_ENUM("on_failure", plan.on_failure, &bl_on_failure_names),
@@ -194,8 +194,9 @@ static const struct bl_member plan_members[] = {
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
-const struct bl_record bl_plan_record = BL_RECORD(
-    "plan", struct written_plan, plan_members, .closed = true, .about = "As it will be enforced.");
+const struct bl_record bl_plan_record =
+    BL_RECORD("plan", struct written_plan, plan_members, .closed = true,
+              .about = "The plan with all limits in effect.");
 
 static const char *const *plan_write_ids(struct bl_arena *arena, const struct bl_plan *plan,
                                          const size_t *numbers, size_t count)

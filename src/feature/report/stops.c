@@ -1,4 +1,4 @@
-/* Every end that was asked for, with what proves it. */
+/* All stops, with their proof. */
 #include "report.h"
 
 #include "feature/parts.h"
@@ -20,7 +20,7 @@ static bool was_stopped(const struct bl_task_view *task)
            task->row.decision == BL_DECISION_INTERRUPTED;
 }
 
-/* The first that says something; "–". */
+/* Returns the first text that is not empty, or "–". */
 static const char *stops_first(const char *first, const char *second, const char *third)
 {
     const char *const texts[] = {first, second, third};
@@ -55,12 +55,12 @@ static void fill_stop(struct report *report, struct report_stop *stop, struct bl
     if (stop->receipt != NULL)
         stop->sentence = receipt_sentence(&report->arena, receipt);
     else if (stop->receipt_id != NULL)
-        stop->sentence = "Its receipt is not on record.";
+        stop->sentence = "Its receipt is not in the store.";
     else if (strcmp(stop->reason, "owner_died") == 0)
-        stop->sentence = "No receipt: belay was killed, and nothing on record says what became of "
-                         "its processes.";
+        stop->sentence = "No receipt: belay was killed, and the fate of its processes is "
+                         "unknown.";
     else
-        stop->sentence = "No receipt: nothing of it was running.";
+        stop->sentence = "No receipt: nothing was running.";
 }
 
 static int compare_stops(const void *left, const void *right)
@@ -86,7 +86,7 @@ static void read_receipts(struct report *report, const struct bl_list *list,
     }
 }
 
-/* NULL: none. */
+/* Returns NULL if there is no checkpoint. */
 static const struct bl_checkpoint *stops_checkpoint(struct report *report,
                                                     const struct bl_task_view *task)
 {
@@ -98,7 +98,8 @@ static const struct bl_checkpoint *stops_checkpoint(struct report *report,
     return checkpoint;
 }
 
-/* Those of attempts first; whatever receipt is left is of the feature, or of a part of a task. */
+/* First the stops of attempts. The remaining receipts are of the feature, or of a part of a
+ * task. */
 void report_stops_make(struct report *report)
 {
     struct bl_map receipts;

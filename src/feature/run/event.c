@@ -1,5 +1,5 @@
-/* What happens in a run, told as it happens: to the listener at once, or as soon as it is on record
- * where it says that something is; to the journal with the next write. */
+/* The events of a run. The listener gets an event at once or, if it reports a record, when that
+ * record is stored. The journal gets it with the next write. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -38,9 +38,9 @@ void feature_bell_ring(struct feature_bell *bell)
     }
 }
 
-/* ---- What events say ------------------------------------------------------------------------- */
+/* ---- Contents of events ---------------------------------------------------------------------- */
 
-/* An event with what its feature and its task say. */
+/* An event with the values of its feature and task. */
 struct event_row {
     struct feature_event event;
     uint64_t seq;
@@ -73,7 +73,7 @@ static const struct bl_member common_members[] = {
     BL_MEMBER_TIME("time", wall_ns, .about = "UTC."),
     BL_MEMBER_WORD("run", feature.run_id, .form = &run_form),
     BL_MEMBER_STRING("feature", plan, .least = 1),
-    BL_MEMBER_WORD("task", task.id, .nullable = true, .about = "null: of the feature as a whole."),
+    BL_MEMBER_WORD("task", task.id, .nullable = true, .about = "null: about the whole feature."),
     BL_MEMBER_INTEGER("attempt", task.attempt, .optional = true, .nullable = true, .least = 1,
                       BL_KNOWN(of_task), .about = "null: none yet."),
     BL_MEMBER_INTEGER("turn", task.turn, .optional = true, .nullable = true, .least = 1,
@@ -97,15 +97,14 @@ EVENT_RECORD(feature_started, BL_MEMBER_BOOLEAN("resumed", resumed),
              BL_MEMBER_WORD("base_commit", feature.base_commit, .form = &feature_commit_form),
              BL_MEMBER_INTEGER("waves", waves), BL_MEMBER_INTEGER("parallel", parallel, .least = 1),
              BL_MEMBER_ARRAY("already", event.names, event.name_count, &bl_element_string,
-                             .about = "Tasks that are not run again."), )
+                             .about = "Finished tasks, which do not run again."), )
 EVENT_RECORD(plan_changed, )
 EVENT_RECORD(wave_started, BL_MEMBER_INTEGER("wave", wave.n, .least = 1),
              BL_MEMBER_INTEGER("of", waves, .least = 1),
-             BL_MEMBER_INTEGER("tasks", event.count, .about = "That run in it."), )
+             BL_MEMBER_INTEGER("tasks", event.count, .about = "Number of tasks that run in it."), )
 EVENT_RECORD(task_queued, )
 EVENT_RECORD(deadline_armed,
-             BL_MEMBER_NUMBER("deadline_s", task.deadline_s,
-                              .about = "As it is enforced from now on."),
+             BL_MEMBER_NUMBER("deadline_s", task.deadline_s, .about = "Deadline in effect."),
              BL_MEMBER_WORD("source", task.deadline_source,
                             .about = "command line, task, autobuild, feature, default."),
              BL_MEMBER_NUMBER("grace_s", task.grace_s), )
@@ -121,7 +120,7 @@ EVENT_RECORD(verdict, BL_MEMBER_INTEGER("try", event.count, .least = 1),
              BL_MEMBER_BOOLEAN("valid", event.valid),
              BL_MEMBER_RAW("verdict", event.json, .optional = true, .object = true),
              BL_MEMBER_TEXT("refused", event.text, .optional = true,
-                            .about = "Why it was not taken."), )
+                            .about = "Why it is invalid."), )
 EVENT_RECORD(task_turn_ended,
              BL_MEMBER_STRING("decision", event.decision, .nullable = true,
                               .names = &turn_decisions),
@@ -135,12 +134,12 @@ EVENT_RECORD(task_ended, BL_MEMBER_ENUM("state", task.state, &bl_task_states),
              BL_MEMBER_ENUM("verified", task.verified, &bl_verified_values, .nullable = true,
                             .about = "none: no commands are declared; null: not known yet."),
              BL_MEMBER_ENUM("reason", task.reason, &bl_stop_reasons, .nullable = true,
-                            .about = "Why it was stopped; null: it was not."),
+                            .about = "Stop reason; null: not stopped."),
              BL_MEMBER_WORD("triggered_by", task.triggered_by, .nullable = true),
              BL_MEMBER_NUMBER("elapsed_s", task.elapsed_s),
              BL_MEMBER_INTEGER("turns_counted", task.turns_counted),
              BL_MEMBER_NUMBER("late_ms", task.late_ms, .optional = true, .none = -1,
-                              .about = "Of approved_late: how long after the deadline."),
+                              .about = "With approved_late: time after the deadline."),
              BL_MEMBER_WORD("receipt", task.receipt, .nullable = true,
                             .form = &feature_receipt_form),
              BL_MEMBER_TEXT("message", task.message, .nullable = true), )
@@ -162,23 +161,23 @@ EVENT_RECORD(feature_resumed, )
 EVENT_RECORD(stale_write_refused, BL_MEMBER_TEXT("message", event.text), )
 EVENT_RECORD(rescue_made,
              BL_MEMBER_STRING("ref", event.ref, .nullable = true,
-                              .about = "null: a folder was in our place, without a branch of "
-                                       "ours."),
+                              .about = "null: only a folder was in Belay's place, without a "
+                                       "branch."),
              BL_MEMBER_STRING("branch", event.branch, .nullable = true),
              BL_MEMBER_STRING("commit", event.commit, .nullable = true,
                               .form = &feature_commit_form),
              BL_MEMBER_STRING("worktree", event.worktree, .nullable = true,
-                              .about = "Where it has been moved; null: there was none."), )
+                              .about = "Its new path; null: there was none."), )
 EVENT_RECORD(feature_ended, BL_MEMBER_WORD("state", feature.state, .names = &feature_states),
              BL_MEMBER_INTEGER("exit_code", feature.exit_code, .most = 255,
                                .about = "0, 1, 3, 124, 130 or 143."),
              BL_MEMBER_WORD("reason", feature.reason, .nullable = true, .names = &bl_stop_reasons,
-                            .about = "Why it was stopped; null: it was not."),
+                            .about = "Stop reason; null: not stopped."),
              BL_MEMBER_WORD("result_commit", feature.result_commit, .nullable = true,
                             .form = &feature_commit_form, .about = "null: none yet."),
              BL_MEMBER_BOOLEAN("unverified", unverified), )
 EVENT_RECORD(cancel_requested, BL_MEMBER_ENUM("reason", event.reason, &bl_stop_reasons),
-             BL_MEMBER_STRING("origin", event.origin, .about = "Who asked."), )
+             BL_MEMBER_STRING("origin", event.origin, .about = "Origin of the stop."), )
 EVENT_RECORD(receipt, BL_MEMBER_RAW("receipt", event.json, .record = &bl_receipt_record), )
 EVENT_RECORD(warning, BL_MEMBER_TEXT("message", event.text, .least = 1), )
 
@@ -223,18 +222,18 @@ static void run_event_write(struct bl_json_writer *writer, struct bl_feature *fe
     bl_record_write(writer, &bl_feature_event_record, &row);
 }
 
-/* ---- Telling them ---------------------------------------------------------------------------- */
+/* ---- Telling events -------------------------------------------------------------------------- */
 
-/* An event that the listener has not heard of yet. */
+/* An event that the listener has not received yet. */
 struct untold_event {
     struct bl_list link;
     enum feature_event_type type;
-    uint64_t write; /* it is told after that one; 0: with those before it */
+    uint64_t write; /* number of the write it waits for; 0: only for the events before it */
     size_t size;
     char json[];
 };
 
-/* Whoever hears this may rely on it, also when belay is killed in the next moment. */
+/* Returns whether listeners may rely on the event even if belay is killed in the next moment. */
 static bool is_promise(enum feature_event_type type)
 {
     return type == EVENT_TASK_ENDED || type == EVENT_CHECKPOINT_SAVED ||
@@ -249,7 +248,8 @@ static void run_event_tell(struct bl_feature *feature, enum feature_event_type t
         listener->event(listener->context, bl_text_from(type_names[type]), json);
 }
 
-/* A run that has ended badly says so, saved or not: that promises nothing. */
+/* Returns whether the event needs a stored record. The end of a failed run is always emitted: it
+ * promises nothing. */
 static bool needs_record(const struct bl_feature *feature, enum feature_event_type type)
 {
     return is_promise(type) && !(type == EVENT_FEATURE_ENDED && feature->row.exit_code != 0);
@@ -315,7 +315,7 @@ void event_warn(struct bl_feature *feature, const struct feature_task *task, con
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     EVENT_TELL(feature, WARNING, task, .text = bl_text_from(message));
-    /* Whole, or not at all. */
+    /* Completely or not at all. */
     size_t size = feature->warned.size;
     if (bl_buffer_append(&feature->warned, bl_text_from(message)) != 0 ||
         bl_buffer_append_byte(&feature->warned, '\0') != 0)

@@ -1,6 +1,6 @@
-/* Starting anew without losing anything: each branch becomes a rescue ref, its worktree moves
- * aside, uncommitted files and all. The intent is on record first, and each step can be done again:
- * so one that was interrupted is finished by the next start. */
+/* Fresh starts that lose nothing: each branch becomes a rescue ref, and its worktree moves aside
+ * with its uncommitted files. The intent is stored first, and each step can be repeated: the next
+ * start finishes an interrupted one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,15 @@
 
 struct rescue_item {
     struct bl_list link;
-    const char *branch; /* full ref; of a folder that is in our place without one it is empty, */
-    const char *commit; /* as are these two */
-    const char *ref;    /* that keeps it */
+    const char *branch; /* full ref; empty, like `commit` and `ref`, for a folder in Belay's place
+                           without a branch */
+    const char *commit;
+    const char *ref; /* rescue ref */
     const char *worktree;
     const char *aside;
 };
 
-/* What is on record before anything is done. */
+/* The stored intent. */
 struct rescue_intent {
     const char *task;     /* NULL: all */
     struct bl_list items; /* struct rescue_item */
@@ -27,9 +28,9 @@ struct rescue_intent {
 static const struct bl_member item_members[] = {
     BL_MEMBER_STRING("branch", branch, .vital = true, .about = "A full ref; empty: none."),
     BL_MEMBER_STRING("commit", commit, .vital = true),
-    BL_MEMBER_STRING("ref", ref, .vital = true, .about = "That keeps it."),
+    BL_MEMBER_STRING("ref", ref, .vital = true, .about = "Rescue ref."),
     BL_MEMBER_STRING("worktree", worktree, .vital = true),
-    BL_MEMBER_STRING("aside", aside, .vital = true, .about = "Where the worktree is moved."),
+    BL_MEMBER_STRING("aside", aside, .vital = true, .about = "New path of the worktree."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -38,7 +39,7 @@ static const struct bl_record item_record =
 
 #define BL_RECORD_STRUCT struct rescue_intent
 static const struct bl_member intent_members[] = {
-    BL_MEMBER_STRING("task", task, .nullable = true, .about = "null: all."),
+    BL_MEMBER_STRING("task", task, .nullable = true, .about = "null: all tasks."),
     BL_MEMBER_LIST("items", items, &item_record, struct rescue_item, link),
     BL_MEMBER_END,
 };
@@ -46,7 +47,7 @@ static const struct bl_member intent_members[] = {
 static const struct bl_record intent_record =
     BL_RECORD("rescue_intent", struct rescue_intent, intent_members);
 
-/* ---- What is to be done ---------------------------------------------------------------------- */
+/* ---- Listing --------------------------------------------------------------------------------- */
 
 static const char *rescue_place_of(struct bl_feature *feature, struct bl_arena *arena,
                                    const char *name)
@@ -56,7 +57,7 @@ static const char *rescue_place_of(struct bl_feature *feature, struct bl_arena *
         .data;
 }
 
-/* The next number that no rescue has had. */
+/* Finds the next unused rescue number. */
 static int next_number(struct bl_feature *feature, struct bl_arena *arena, const char *name,
                        unsigned long *ret_number, struct bl_error *error)
 {
@@ -79,7 +80,7 @@ static int next_number(struct bl_feature *feature, struct bl_arena *arena, const
     return 0;
 }
 
-/* `ref` NULL: only what is in the worktree's place. */
+/* Adds an item; `ref` NULL: only the folder in the worktree's place. */
 static int rescue_add_item(struct bl_feature *feature, struct bl_arena *arena, const char *name,
                            const struct git_ref *ref, struct bl_list *items, struct bl_error *error)
 {
@@ -109,7 +110,7 @@ static bool rescue_is_listed(const struct bl_list *items, const char *worktree)
     return false;
 }
 
-/* What stands in the place of a worktree, and has no branch of ours. */
+/* Lists folders in the place of worktrees that have no branch of Belay's. */
 static int list_places(struct bl_feature *feature, struct bl_arena *arena, const char *task,
                        struct bl_list *items, struct bl_error *error)
 {
@@ -140,7 +141,7 @@ static int list_items(struct bl_feature *feature, struct bl_arena *arena, const 
     return code == 0 ? list_places(feature, arena, task, items, error) : code;
 }
 
-/* ---- Doing it -------------------------------------------------------------------------------- */
+/* ---- Moving aside ---------------------------------------------------------------------------- */
 
 static void rescue_tell(struct bl_feature *feature, const struct rescue_item *item, bool moved)
 {
@@ -154,7 +155,7 @@ static void rescue_tell(struct bl_feature *feature, const struct rescue_item *it
     event_tell(feature, &event);
 }
 
-/* A worktree, or a folder that git knows nothing of. */
+/* Moves aside a worktree, or a folder unknown to git. */
 static int rescue_move_aside(struct bl_feature *feature, const struct rescue_item *item,
                              struct bl_error *error)
 {
@@ -162,7 +163,7 @@ static int rescue_move_aside(struct bl_feature *feature, const struct rescue_ite
     bool there = access(item->aside, F_OK) == 0;
     if (here == there)
         return 0;
-    /* One that was moved before a kill may be known to git by its old place still. */
+    /* git may still have the old path of a worktree that was moved before a kill. */
     int code = git_worktree_move(feature->git, item->worktree, item->aside, error);
     if (code != BL_ENOENT)
         return code;
@@ -174,7 +175,7 @@ static int rescue_move_aside(struct bl_feature *feature, const struct rescue_ite
                         item->worktree, "cannot rename '%s': %s", item->worktree, strerror(failed));
 }
 
-/* Each step looks first whether it has been done. */
+/* Rescues one item. Each step first checks whether it is already done. */
 static int rescue_save(struct bl_feature *feature, const struct rescue_item *item,
                        struct bl_error *error)
 {
@@ -197,7 +198,7 @@ static int rescue_save(struct bl_feature *feature, const struct rescue_item *ite
     return code;
 }
 
-/* As if it had never been tried; what it cost stays. */
+/* Resets a task to its initial state. Its cost stays. */
 static void forget_task(struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;

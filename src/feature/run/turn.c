@@ -1,4 +1,4 @@
-/* What is on record of a turn, and what a later one takes over from it. */
+/* The record of a turn, and the phases that a later turn takes over from it. */
 #include <assert.h>
 
 #include "feature/parts.h"
@@ -21,7 +21,7 @@ static const struct bl_member phase_members[] = {
     BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true),
     BL_MEMBER_INTEGER("ms", ms, .nullable = true, .none = -1, .about = "null: it has not ended."),
     BL_MEMBER_ENUM("outcome", state, &turn_phase_states,
-                   .about = "carried: it ended in a turn before, and is taken over."),
+                   .about = "carried: ended in an earlier turn, and is not repeated."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -33,23 +33,23 @@ static const struct bl_member phase_element = BL_ELEMENT(struct turn_phase, &pha
 static const struct bl_member player_members[] = {
     BL_MEMBER_TEXT("text", player_text, .about = "Text of its answer."),
     BL_MEMBER_RAW("result", result.json, .nullable = true, .object = true, BL_KNOWN(result.given),
-                  .about = "null: it gave none that was taken."),
+                  .about = "null: none, or malformed."),
     BL_MEMBER_INTEGER("exit_code", player_exit, .least = INT32_MIN),
-    BL_MEMBER_BOOLEAN("changed", changed, .about = "The tree, in this turn."),
+    BL_MEMBER_BOOLEAN("changed", changed, .about = "This turn changed the tree."),
     BL_MEMBER_WORD("head_commit", head, .cut = true),
     BL_MEMBER_END,
 };
 static const struct bl_record player_record = BL_RECORD_GROUP("turn_player", player_members);
 
 static const struct bl_member turn_members[] = {
-    BL_MEMBER_STRING("task", task, .about = "Its id."),
+    BL_MEMBER_STRING("task", task, .about = "Task id."),
     BL_MEMBER_INTEGER("attempt", attempt, .least = 1),
     BL_MEMBER_INTEGER("turn", number, .least = 1),
-    BL_MEMBER_BOOLEAN("merge", merge, .about = "It resolves a conflict, or a red gate."),
+    BL_MEMBER_BOOLEAN("merge", merge, .about = "It resolves a conflict or a failed gate."),
     BL_MEMBER_TIME("started_at", started_wall_ns, .nullable = true),
     BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true),
-    BL_MEMBER_BOOLEAN("counted", counted, .about = "Against the turns that the task may have."),
-    /* Not held against its names: one that is unknown is not a turn that was cut off. */
+    BL_MEMBER_BOOLEAN("counted", counted, .about = "It counts against the task's turn limit."),
+    /* Not checked against its names: a turn with an unknown decision was not cut off. */
     BL_MEMBER_STRING("decision", decision, .nullable = true, .about = "null: it has not ended."),
     BL_MEMBER_SLOTS("phases", phases, phase_count, &phase_element),
     BL_MEMBER_GROUP("player", &player_record, .nullable = true, BL_KNOWN(played),
@@ -57,7 +57,7 @@ static const struct bl_member turn_members[] = {
     BL_MEMBER_OBJECT("verify", verify, &verify_record, .nullable = true, BL_KNOWN(verified),
                      .about = "null: it has not ended."),
     BL_MEMBER_RAW("verdict", verdict.json, .nullable = true, .object = true,
-                  BL_KNOWN(verdict_valid), .about = "null: there is no valid one."),
+                  BL_KNOWN(verdict_valid), .about = "null: no valid verdict."),
     BL_MEMBER_LIST("issues", issues, &issue_record, struct issue, link),
     BL_MEMBER_TEXT("feedback", feedback, .nullable = true, .about = "Feedback for the Player."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
@@ -113,8 +113,8 @@ bool task_turn_read(struct bl_arena *arena, struct bl_text json, struct task_tur
     return true;
 }
 
-/* Only a turn that did not come to its end leaves something: of one that did, the feedback counts.
- */
+/* Only a turn that was cut off leaves phases to take over. Of a complete turn, only the feedback
+ * counts. */
 static bool run_turn_cut_off(const char *decision)
 {
     return decision == NULL || strcmp(decision, "cancelled") == 0 ||

@@ -2,9 +2,9 @@
  *
  * Design notes.
  *
- * The prompt is a file in memory that becomes standard input: whoever reads it finds all of it, and
- * nobody has to be waited for who does not. What is said on standard output is kept apart, because
- * a result may be looked for in it; people see both streams as they came. */
+ * The prompt is a memory file used as standard input: the program can read all of it, and Belay
+ * need not wait for a program that does not read. Standard output is also kept separately, because
+ * a result may be in it; people see both streams in the order of output. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 #include "feature/parts.h"
 
 #define PROMPT_ARGUMENT_MAX ((size_t)120000)
-#define RESULT_MAX          (VERDICT_SIZE_MAX + 1) /* one more is too large, and seen to be */
-#define SAID_MAX            (SEAT_OUTPUT_MAX - 64) /* with room for what is said of the middle */
+#define RESULT_MAX          (VERDICT_SIZE_MAX + 1) /* one byte more shows that it is too large */
+#define SAID_MAX            (SEAT_OUTPUT_MAX - 64) /* room for the note on an omitted middle */
 #define GRACE_MS_MAX        ((uint64_t)UINT32_MAX)
 #define OPERATION           "start a command"
 
@@ -31,13 +31,13 @@ struct command_run {
     struct bl_arena *arena;
     struct seat_outcome *outcome;
     struct seat_run_handle handle;
-    struct bl_capture said;   /* on both */
-    struct bl_capture output; /* standard output alone */
-    struct bl_capture errors; /* keeps nothing */
+    struct bl_capture said;   /* both streams */
+    struct bl_capture output; /* standard output only */
+    struct bl_capture errors; /* keeps no bytes */
     struct bl_command command;
     struct bl_warden_end end;
-    const char *prompt_path; /* NULL: there is no such file */
-    bool prompted;           /* by an argument */
+    const char *prompt_path; /* NULL: no prompt file */
+    bool prompted;           /* an argument has the prompt */
 };
 
 static int seat_command_fail(struct command_run *run, int code, enum bl_error_kind kind,
@@ -49,7 +49,7 @@ static int seat_command_fail(struct command_run *run, int code, enum bl_error_ki
 
 /* ---- The prompt ------------------------------------------------------------------------------ */
 
-/* All of it; the errno: it could not be. */
+/* Writes the whole text. Returns 0 or an errno. */
 static int seat_command_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
@@ -76,11 +76,12 @@ static int open_input(struct command_run *run)
     if (fd >= 0)
         close(fd);
     return seat_command_fail(run, bl_error_from_errno(failed), BL_KIND_RUNTIME,
-                             run->order->seat->command[0], "no file for its input",
+                             run->order->seat->command[0], "cannot create a file for its input",
                              strerror(failed));
 }
 
-/* Beside the result: outside of where it works, and in sight of it in a sandbox, too. */
+/* Writes the prompt file beside the result: outside the working directory, but visible in a
+ * sandbox. */
 static int write_prompt_file(struct command_run *run)
 {
     const char *path = bl_arena_printf(run->arena, "%s.prompt", run->order->result_path).data;
@@ -107,17 +108,16 @@ static int check_prompt_size(struct command_run *run)
 
     if (size <= PROMPT_ARGUMENT_MAX)
         return 0;
-    bl_error_set(&run->outcome->error, BL_ELIMIT, BL_KIND_FEATURE, OPERATION,
-                 run->order->seat->command[0],
-                 "the prompt has %zu bytes, and an argument holds at most %zu of it", size,
-                 PROMPT_ARGUMENT_MAX);
+    bl_error_set(
+        &run->outcome->error, BL_ELIMIT, BL_KIND_FEATURE, OPERATION, run->order->seat->command[0],
+        "the prompt has %zu bytes, but {prompt} takes at most %zu", size, PROMPT_ARGUMENT_MAX);
     bl_error_hint(&run->outcome->error,
-                  "write {prompt_file} in place of {prompt}, or neither: then the prompt comes on "
+                  "use {prompt_file} instead of {prompt}, or neither to get the prompt on "
                   "standard input");
     return BL_ELIMIT;
 }
 
-/* An argument with the prompt, or the name of its file, in the place of each word for it. */
+/* Replaces each placeholder in an argument with the prompt or the path of its file. */
 static int fill_argument(struct command_run *run, const char *argument, const char **ret_argument)
 {
     struct bl_text rest = bl_text_from(argument);
@@ -149,9 +149,9 @@ static int fill_argument(struct command_run *run, const char *argument, const ch
     return code;
 }
 
-/* ---- What it is started with ----------------------------------------------------------------- */
+/* ---- Program and environment ----------------------------------------------------------------- */
 
-/* A path with a slash is one from the top of the user's repository, where no Player writes. */
+/* Resolves a path with a slash from the top of the user's repository, where no Player writes. */
 static const char *program_path(const struct command_run *run, const char *program)
 {
     if (program[0] == '/' || strchr(program, '/') == NULL)
@@ -213,7 +213,7 @@ static bool seat_command_is_ours(const char *entry)
     return false;
 }
 
-/* Our own, whole, and what the command has to know. */
+/* Returns Belay's whole environment plus the variables of the seat. */
 static const char *const *seat_command_make_environment(const struct command_run *run)
 {
     const struct seat_order *order = run->order;
@@ -256,7 +256,7 @@ static void seat_command_take_output(void *context, struct bl_text bytes)
         order->output(order->context, bytes);
 }
 
-/* Texts that the options point to are the arena's. */
+/* The arena owns the texts in the options. */
 static int seat_command_prepare(struct command_run *run)
 {
     const struct seat_order *order = run->order;
@@ -278,7 +278,7 @@ static int seat_command_prepare(struct command_run *run)
         .context = run,
         .control = &run->handle.control,
     };
-    /* What an earlier one has left there is not this one's word. */
+    /* A result left by an earlier run must not count. */
     unlink(order->result_path);
     int code = seat_command_make_arguments(run, &arguments);
     if (code == 0)
@@ -289,12 +289,12 @@ static int seat_command_prepare(struct command_run *run)
     return code;
 }
 
-/* ---- What came of it ------------------------------------------------------------------------- */
+/* ---- Result ---------------------------------------------------------------------------------- */
 
-/* The result's file; empty: it is not there, or is something else than a file. */
+/* Reads the result file. Empty if it is missing or not a regular file. */
 static struct bl_text read_result_file(const struct command_run *run)
 {
-    /* Links are not followed: where they lead the command may not be allowed to. */
+    /* Links are not followed: the command may not have access to their targets. */
     int fd = open(run->order->result_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat status;
     size_t size = 0;
@@ -332,7 +332,8 @@ static bool is_whole(struct bl_text text)
     return whole;
 }
 
-/* In what was printed. When the middle is missing, only the end is known to be what it seems. */
+/* Finds the result in the output. If the middle of the output is missing, only its end is
+ * reliable. */
 static struct bl_text find_printed(const struct command_run *run)
 {
     BL_AUTO_BUFFER(text, SIZE_MAX);
@@ -358,7 +359,7 @@ static void seat_command_take_result(struct command_run *run, bool stopped)
     outcome->result = result.size > 0 ? result : find_printed(run);
 }
 
-/* What it says that it has used. A Coach's verdict has no place for that. */
+/* Takes the usage that a Player reports. A Coach's verdict has no usage. */
 static void seat_command_take_usage(struct command_run *run)
 {
     struct seat_outcome *outcome = run->outcome;
@@ -403,7 +404,8 @@ static void seat_command_settle(struct command_run *run, int code)
     if (code != 0 && !stopped) {
         outcome->end = SEAT_UNSTARTED;
         bl_error_set(&outcome->error, code, BL_KIND_FEATURE, OPERATION,
-                     run->order->seat->command[0], "it cannot be started: %s", bl_error_text(code));
+                     run->order->seat->command[0], "cannot start the command: %s",
+                     bl_error_text(code));
         return;
     }
     outcome->end = stopped ? SEAT_STOPPED : SEAT_ENDED;

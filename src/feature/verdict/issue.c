@@ -3,12 +3,12 @@
 
 #include "verdict.h"
 
-/* Of one issue in the feedback: the first fits whole besides the last line. */
+/* Limits of one issue in the feedback: the first one fits completely, with the last line. */
 #define DESCRIPTION_MAX ((size_t)5 * 1024)
 #define SUGGESTION_MAX  ((size_t)1024)
-#define PLACE_MAX       ((size_t)200) /* of a file or a criterion's id */
+#define PLACE_MAX       ((size_t)200) /* of a file name or a criterion's id */
 #define WHERE_MAX       ((size_t)900)
-/* What the last line has besides its path. */
+/* Size of the last line without its path. */
 #define LAST_LINE_MAX ((size_t)160)
 
 _Static_assert(DESCRIPTION_MAX + SUGGESTION_MAX + 2 * PLACE_MAX + WHERE_MAX + LAST_LINE_MAX + 200 <
@@ -54,7 +54,7 @@ struct issue *issue_add(struct bl_arena *arena, struct bl_list *issues,
     return issue;
 }
 
-/* ---- Text from outside ----------------------------------------------------------------------- */
+/* ---- Untrusted text -------------------------------------------------------------------------- */
 
 void text_show(struct bl_text text, struct bl_buffer *out)
 {
@@ -70,7 +70,7 @@ static const struct bl_names sources = BL_NAMES(source_names);
 static const struct bl_member issue_members[] = {
     BL_MEMBER_ENUM("severity", severity, &issue_severities, .vital = true),
     BL_MEMBER_ENUM("source", source, &sources, .vital = true, .about = "Source of the finding."),
-    BL_MEMBER_STRING("criterion", criterion, .optional = true, .about = "The id of one."),
+    BL_MEMBER_STRING("criterion", criterion, .optional = true, .about = "Criterion id."),
     BL_MEMBER_STRING("file", file, .optional = true),
     BL_MEMBER_INTEGER("line", line, .optional = true),
     BL_MEMBER_TEXT("description", description, .vital = true),
@@ -89,7 +89,7 @@ void issues_move(struct bl_list *from, struct bl_list *to)
 
 /* ---- Merging and sorting --------------------------------------------------------------------- */
 
-/* What makes two issues equal, apart from their suggestions. */
+/* Makes the key by which issues are equal. Suggestions do not count. */
 static void make_key(const struct issue *issue, struct bl_buffer *out)
 {
     bl_buffer_clear(out);
@@ -98,8 +98,8 @@ static void make_key(const struct issue *issue, struct bl_buffer *out)
     bl_buffer_append(out, bl_text_trim(issue->description));
 }
 
-/* True when `issue` is in `first` now: the worse severity and the nearer source stay. Two
- * suggestions that differ are two things to tell. */
+/* Merges `issue` into `first`: the higher severity and the first source are kept. Returns false,
+ * without merging, if both have different suggestions. */
 static bool merge(struct issue *first, const struct issue *issue)
 {
     if (first->suggestion.size > 0 && issue->suggestion.size > 0 &&
@@ -149,18 +149,18 @@ void issues_sort(struct bl_list *issues)
 
 /* ---- Feedback -------------------------------------------------------------------------------- */
 
-/* Feedback while it is made. */
+/* State while feedback is made. */
 struct feedback {
     struct bl_buffer text;
     struct bl_buffer entry;    /* one issue */
-    struct bl_buffer shown;    /* one text of it */
-    struct bl_buffer indented; /* the same, below the number */
-    bool whole;                /* nothing is bounded */
-    bool cut;                  /* some text of the entry */
+    struct bl_buffer shown;    /* one of its texts */
+    struct bl_buffer indented; /* that text, indented */
+    bool whole;                /* no size limits */
+    bool cut;                  /* a text of the entry was cut */
 };
 
-/* A text as it can be shown, at most so long. Its lines stand below the first, so that none can
- * pass for an issue of its own. */
+/* Appends a text in printable form, cut to `size_max`. Its further lines are indented, so that none
+ * looks like another issue. */
 static void append_text(struct feedback *feedback, const char *before, struct bl_text text,
                         size_t size_max)
 {
@@ -187,7 +187,7 @@ static void append_text(struct feedback *feedback, const char *before, struct bl
     }
 }
 
-/* "1. critical (verify) AC-001 src/a.c:12: what", and below it what to do. */
+/* Makes "1. critical (verify) AC-001 src/a.c:12: what", with the suggestion on the next line. */
 static void make_entry(struct feedback *feedback, const struct issue *issue, uint32_t number)
 {
     feedback->cut = false;
@@ -203,7 +203,7 @@ static void make_entry(struct feedback *feedback, const struct issue *issue, uin
     bl_buffer_append_byte(&feedback->entry, '\n');
 }
 
-/* "… and 3 more (1 minor, 2 note): PATH"; nothing when nothing was cut. */
+/* Appends "… and 3 more (1 minor, 2 note): PATH"; nothing if nothing was cut. */
 static void append_last_line(struct bl_buffer *out, const size_t left[SEVERITY_COUNT],
                              bool shortened, const char *where)
 {
@@ -220,7 +220,7 @@ static void append_last_line(struct bl_buffer *out, const size_t left[SEVERITY_C
                                  severity_names[i]);
         bl_buffer_append_byte(out, ')');
     } else {
-        bl_buffer_append(out, BL_TEXT("… shortened; whole texts"));
+        bl_buffer_append(out, BL_TEXT("… shortened; full texts"));
     }
     if (where != NULL) {
         bl_buffer_append(out, BL_TEXT(": "));
@@ -243,7 +243,7 @@ static void make_text(struct feedback *feedback, const struct bl_list *issues, u
             full = !feedback->whole &&
                    feedback->text.size + feedback->entry.size + last_line > FEEDBACK_SIZE_MAX;
         }
-        /* Those that are told are the first ones: a small one does not overtake. */
+        /* Only the first issues are listed: a short one does not overtake a long one. */
         if (full || told == count_max) {
             left[issue->severity]++;
             continue;

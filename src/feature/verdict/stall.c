@@ -1,10 +1,11 @@
-/* When turns go in circles.
+/* Stall detection.
  *
- * Design notes. Feedback that says the same in other words is not found; what is found is the same
- * words with other numbers, as a failing test or a Coach without a new idea gives them. So each
- * issue's text is taken apart into words, and those that carry no meaning of their own are made
- * alike: numbers, durations and hashes are `#`, paths with their lines are `@`. Criteria stay as
- * they are: feedback on another criterion is other feedback. */
+ * Design notes.
+ *
+ * Rephrased feedback is not recognized. What is recognized is the same wording with other numbers,
+ * as a failing test or a Coach without a new idea produces it. So each issue's text is split into
+ * words, and meaningless details are replaced: numbers, durations and hashes by `#`, paths with
+ * their lines by `@`. Criteria are kept: feedback on another criterion is different feedback. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -13,17 +14,17 @@
 #define SAME_MAX          3u
 #define SAME_MAX_VERIFIED 5u
 #define UNCHANGED_MAX     3u
-#define HASH_SIZE_MIN     4u /* of a word of hexadecimal digits, some of them decimal ones */
+#define HASH_SIZE_MIN     4u /* minimum size of a hexadecimal word with a decimal digit */
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* A text while it is made alike. What comes out is hashed at once. */
+/* A text while it is normalized. The output is hashed at once. */
 struct alike {
     struct bl_sha256 *hash;
     struct bl_text rest;
-    const char *no_path; /* up to here there is none: no byte is looked at again and again */
-    bool gap;            /* a space is due before what comes next */
-    bool begun;          /* something came out */
+    const char *no_path; /* no path starts before this, so no byte is scanned twice */
+    bool gap;            /* put a space before the next output */
+    bool begun;          /* there was output */
 };
 
 static bool stall_is_space(char byte)
@@ -71,7 +72,7 @@ static void stall_skip(struct alike *alike, size_t size)
     alike->rest.size -= size;
 }
 
-/* Letters as small ones; runs of digits as one `#`. */
+/* Puts a word in lower case, with each run of digits as one `#`. */
 static void put_word(struct alike *alike, struct bl_text word)
 {
     for (size_t i = 0; i < word.size; i++) {
@@ -90,7 +91,8 @@ static bool is_path_byte(char byte)
     return stall_is_word(byte) || (byte != '\0' && strchr("./-+~@%$", byte) != NULL);
 }
 
-/* A name with a short ending that begins with a letter: `a.c`, `parser.test.ts`. */
+/* Returns whether a word has a short extension that starts with a letter: `a.c`,
+ * `parser.test.ts`. */
 static bool has_ending(struct bl_text word)
 {
     size_t dot = word.size;
@@ -106,7 +108,7 @@ static bool has_ending(struct bl_text word)
     return true;
 }
 
-/* The size of a path that begins here, with `:12:5` behind it; 0: there is none. */
+/* Returns the size of a path at this position, including a following `:12:5`, or 0. */
 static size_t path_size(struct alike *alike)
 {
     struct bl_text text = alike->rest;
@@ -115,11 +117,11 @@ static size_t path_size(struct alike *alike)
         return 0;
     while (is_path_byte(at(text, run)))
         run++;
-    /* The end of a sentence is no part of it. */
+    /* The full stop of a sentence does not belong to the path. */
     size_t size = run;
     while (size > 0 && text.data[size - 1] == '.')
         size--;
-    /* Words that are joined by a slash, as `and/or`, are taken for one, too: that does no harm. */
+    /* Words joined by a slash, such as `and/or`, count as paths too: that does no harm. */
     bool slash = size > 1 && memchr(text.data, '/', size) != NULL;
     if (!slash && !has_ending((struct bl_text){text.data, size})) {
         alike->no_path = text.data + run;
@@ -177,7 +179,7 @@ static bool is_unit(struct bl_text word)
     return false;
 }
 
-/* "-1,234.5": the size of a number that begins here; 0: there is none. */
+/* Returns the size of a number at this position, such as "-1,234.5", or 0. */
 static size_t number_size(struct bl_text text)
 {
     size_t size = at(text, 0) == '-' || at(text, 0) == '+' ? 1 : 0;
@@ -189,7 +191,7 @@ static size_t number_size(struct bl_text text)
     return size;
 }
 
-/* Letters that follow a number, up to what is none: its unit, maybe. */
+/* Returns the number of letters after a number, perhaps its unit. */
 static size_t letters_size(struct bl_text text)
 {
     size_t size = 0;
@@ -198,7 +200,7 @@ static size_t letters_size(struct bl_text text)
     return size;
 }
 
-/* "206 ms", "1.5s", "2m30s", "4 m 10 s": the size of a duration; 0: there is none. */
+/* Returns the size of a duration, such as "206 ms", "1.5s", "2m30s", "4 m 10 s", or 0. */
 static size_t duration_size(struct bl_text text)
 {
     size_t size = 0;
@@ -223,7 +225,7 @@ static size_t duration_size(struct bl_text text)
 
 /* ---- A text ---------------------------------------------------------------------------------- */
 
-/* A word, or one byte that is in none. */
+/* Takes a word, or a byte outside words. */
 static void take_next(struct alike *alike)
 {
     struct bl_text rest = alike->rest;
@@ -281,9 +283,9 @@ void feedback_digest(const struct bl_list *issues, char out[65])
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* ---- The count ------------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
-/* Notes what the verdict says is verified. True: something of it is new. */
+/* Notes the criteria that the verdict verifies. Returns true if one is new. */
 static bool note_verified(struct stall *stall, const struct verdict *verdict)
 {
     bool is_new = false;
@@ -321,11 +323,11 @@ bool stall_after(struct stall *stall, const struct verdict *verdict, const struc
     stall->unchanged = tree_changed ? 0 : stall->unchanged + 1;
     *ret_why = NULL;
     if (any_verified(stall) && stall->same >= SAME_MAX_VERIFIED)
-        *ret_why = "the same feedback five turns in a row, and no criterion newly verified";
+        *ret_why = "the same feedback in five turns in a row, with no newly verified criterion";
     else if (!any_verified(stall) && stall->same >= SAME_MAX)
-        *ret_why = "the same feedback three turns in a row, and no criterion verified";
+        *ret_why = "the same feedback in three turns in a row, with no verified criterion";
     else if (stall->unchanged >= UNCHANGED_MAX)
-        *ret_why = "three turns in a row changed nothing in the tree";
+        *ret_why = "no change to the tree in three turns in a row";
     return *ret_why != NULL;
 }
 
@@ -333,12 +335,12 @@ bool stall_after(struct stall *stall, const struct verdict *verdict, const struc
 
 #define BL_RECORD_STRUCT struct stall
 static const struct bl_member stall_members[] = {
-    BL_MEMBER_WORD("digest", digest, .least = 64, .about = "Of the last feedback."),
-    BL_MEMBER_INTEGER("same", same, .about = "Turns in a row with it."),
+    BL_MEMBER_WORD("digest", digest, .least = 64, .about = "Digest of the last feedback."),
+    BL_MEMBER_INTEGER("same", same, .about = "Turns in a row with that digest."),
     BL_MEMBER_INTEGER("unchanged", unchanged, .about = "Turns in a row that changed no file."),
     BL_MEMBER_BITS("verified", verified, .about = "Criteria that were verified, by number."),
     BL_MEMBER_INTEGER("absent", absent, .about = "Verifications in a row that were absent."),
-    BL_MEMBER_INTEGER("player_errors", player_errors, .about = "In a row."),
+    BL_MEMBER_INTEGER("player_errors", player_errors, .about = "Player errors in a row."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT

@@ -1,12 +1,14 @@
-/* What is carried from a worktree into its clean copy.
+/* Copies `carry` paths from a worktree into its clean copy.
  *
- * Design notes. The worktree is the Player's: any part of a path may be a link to somewhere else,
- * and any file a FIFO. So both sides are walked from a descriptor of their top on, name by name,
- * and no link is followed.
+ * Design notes.
  *
- * The work is done on a thread, in slices: threads are few, and the store needs them, too. So the
- * walk is a stack of its own, and each step of it is small. A stop is seen between two slices; a
- * thread that hangs in the system after one is left behind. */
+ * The worktree belongs to the Player: any part of a path may be a link to somewhere else, and any
+ * file a FIFO. So both sides are walked from a descriptor of their top folder, name by name,
+ * without following links.
+ *
+ * A thread does the work in short slices, because there are few threads and the store needs them
+ * too. So the walk keeps an explicit stack, and each step is small. A stop is noticed between
+ * slices; a thread that then hangs in a system call is abandoned. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,36 +24,36 @@
 #define SLICE_NS   (10 * BL_NS_PER_MS)
 #define PIECE_SIZE ((size_t)1 << 20)
 #define READ_SIZE  ((size_t)64 * 1024)
-/* How long a thread has to come back after a stop, before it is left behind. */
+/* Time for a thread to return after a stop, before it is abandoned. */
 #define STOP_NS (200 * BL_NS_PER_MS)
 
 /* A folder on both sides. */
 struct level {
     DIR *from;
     int to;
-    size_t path_size; /* of its path */
+    size_t path_size; /* size of its path */
     struct stat status;
 };
 
-/* One walk. On the heap, and all that the thread touches is in it. */
+/* The state of a walk. On the heap; the thread touches nothing else. */
 struct carry {
-    struct bl_arena arena; /* of the lists */
+    struct bl_arena arena; /* owns the lists */
     const char *const *paths;
     const char *const *protect;
     int from;
     int to;
-    struct bl_buffer path; /* of what is looked at, ends in NUL */
+    struct bl_buffer path; /* the current path, NUL-terminated */
     struct level levels[DEPTH_MAX];
     unsigned depth;
-    /* The file under way; -1: none. */
+    /* The current file; -1: none. */
     int input;
     int output;
     struct stat status;
-    bool by_hand; /* the system has no copying of its own for it */
+    bool by_hand; /* the system cannot copy this file by itself */
     char *piece;
     bool done;
-    int failure;      /* of errno; 0: none */
-    const char *what; /* was tried */
+    int failure;      /* errno; 0: none */
+    const char *what; /* the failed operation */
 };
 
 static void verify_copy_fail(struct carry *carry, const char *what, int failure)
@@ -81,7 +83,7 @@ static void set_path(struct carry *carry, size_t size, struct bl_text name)
     carry->path.size--;
 }
 
-/* The next part of a path; false at its end. */
+/* Splits off the next part of a path. Returns false at its end. */
 static bool next_part(struct bl_text *rest, struct bl_text *ret_part)
 {
     while (bl_text_split(rest, '/', ret_part))
@@ -90,7 +92,7 @@ static bool next_part(struct bl_text *rest, struct bl_text *ret_part)
     return false;
 }
 
-/* As patterns know it: one slash between two parts, and none behind the last. */
+/* Normalizes a path for patterns: single slashes, none at the end. */
 static void set_whole_path(struct carry *carry, const char *path)
 {
     struct bl_text rest = bl_text_from(path), part;
@@ -99,7 +101,8 @@ static void set_whole_path(struct carry *carry, const char *path)
         set_path(carry, carry->path.size, part);
 }
 
-/* Relative, within the folder, and no part of git's own. NULL: so it is. */
+/* Returns why a path is invalid, or NULL: it must be relative, stay in the folder, and not be git's
+ * own. */
 static const char *path_fault(const char *path)
 {
     struct bl_text rest = bl_text_from(path), part;
@@ -108,9 +111,9 @@ static const char *path_fault(const char *path)
         return "it is absolute";
     for (; next_part(&rest, &part); count++) {
         if (bl_text_equal(part, BL_TEXT("..")))
-            return "it leads out of the folder";
+            return "it leaves the folder";
         if (count == 0 && bl_text_equal(part, BL_TEXT(".git")))
-            return "it is git's own";
+            return "it belongs to git";
     }
     return count == 0 ? "it names the folder itself" : NULL;
 }
@@ -146,7 +149,7 @@ static ssize_t copy_by_hand(struct carry *carry)
     return size;
 }
 
-/* One piece of the file under way. */
+/* Copies a piece of the current file. */
 static void copy_piece(struct carry *carry)
 {
     ssize_t size = -1;
@@ -162,7 +165,7 @@ static void copy_piece(struct carry *carry)
         finish_file(carry);
 }
 
-/* It may be another thing by now than it was found to be: a FIFO must not hold us up. */
+/* Starts a file. It may have changed its type by now: opening a FIFO must not block. */
 static void begin_file(struct carry *carry, int from, int to, const char *name)
 {
     carry->by_hand = false;
@@ -177,7 +180,7 @@ static void begin_file(struct carry *carry, int from, int to, const char *name)
         carry->output =
             openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (S_ISREG(carry->status.st_mode) && carry->output < 0 && errno != EEXIST)
-        verify_copy_fail(carry, "make", errno);
+        verify_copy_fail(carry, "create", errno);
     if (carry->output < 0)
         verify_copy_close_end(&carry->input);
     else if (ioctl(carry->output, FICLONE, carry->input) == 0)
@@ -191,7 +194,7 @@ static void copy_link(struct carry *carry, int from, int to, const char *name)
     if (size >= 0) {
         target[size] = '\0';
         if (symlinkat(target, to, name) != 0 && errno != EEXIST)
-            verify_copy_fail(carry, "make the link", errno);
+            verify_copy_fail(carry, "create the link", errno);
     } else if (errno != ENOENT && errno != EINVAL) {
         verify_copy_fail(carry, "read the link", errno);
     }
@@ -204,12 +207,12 @@ static bool is_other_kind(int failure)
     return failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
 }
 
-/* The folder of that name on the other side, made where it is not there; -1: another thing is in
- * its place, which stays, or it failed. */
+/* Opens the folder of that name on the other side, and creates it if missing. Returns -1 after an
+ * error, or if another type of file is in its place, which stays. */
 static int enter_copy(struct carry *carry, int to, const char *name)
 {
     if (mkdirat(to, name, 0700) != 0 && errno != EEXIST) {
-        verify_copy_fail(carry, "make", errno);
+        verify_copy_fail(carry, "create", errno);
         return -1;
     }
     int folder = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -243,7 +246,7 @@ static void begin_folder(struct carry *carry, int from, int to, const char *name
     carry->depth++;
 }
 
-/* The owner can always remove what is in it. */
+/* Its owner can always remove its contents. */
 static void end_folder(struct carry *carry)
 {
     struct level *level = &carry->levels[--carry->depth];
@@ -256,7 +259,7 @@ static void end_folder(struct carry *carry)
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* What has that name: begun, or passed over. */
+/* Starts or skips the entry of that name. */
 static void begin_entry(struct carry *carry, int from, int to, const char *name)
 {
     struct stat status;
@@ -264,7 +267,7 @@ static void begin_entry(struct carry *carry, int from, int to, const char *name)
         return;
     if (fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT)
-            verify_copy_fail(carry, "look at", errno);
+            verify_copy_fail(carry, "examine", errno);
     } else if (S_ISDIR(status.st_mode)) {
         begin_folder(carry, from, to, name);
     } else if (S_ISREG(status.st_mode)) {
@@ -291,8 +294,8 @@ static void step_folder(struct carry *carry)
     begin_entry(carry, dirfd(level->from), level->to, entry->d_name);
 }
 
-/* The folder that holds the last part of the path, on one side; -1: it is not there, or failed.
- * `*ret_name`, in the arena, is that part. */
+/* Opens the folder above the last part of the path, on one side. Returns -1 if it is missing or
+ * cannot be opened. `*ret_name`, in the arena, is the last part. */
 static int open_parent(struct carry *carry, int top, const char *path, bool make,
                        const char **ret_name)
 {
@@ -373,7 +376,7 @@ static void free_carry(void *payload)
 
 /* ---- In a fiber ------------------------------------------------------------------------------ */
 
-/* A slice under way: no limit until a stop gives it one. */
+/* A running slice. It has no time limit until a stop sets one. */
 struct slice {
     struct bl_stop_hook hook;
     struct bl_scope shield;
@@ -437,7 +440,7 @@ static void say_failure(struct bl_arena *arena, const struct carry *carry, struc
                                BL_TEXT_ARG(bl_buffer_text(&shown)), strerror(carry->failure));
 }
 
-/* Slices until it is done, has failed, or is stopped. */
+/* Runs slices until the copy is complete, has failed or is stopped. */
 static int run_carry(struct bl_arena *arena, struct carry *carry, struct bl_unit *unit,
                      struct bl_text *ret_why)
 {
@@ -449,7 +452,7 @@ static int run_carry(struct bl_arena *arena, struct carry *carry, struct bl_unit
             code = bl_check();
     }
     if (abandoned) {
-        bl_text_into(unit->detail, sizeof unit->detail, "the file system does not answer");
+        bl_text_into(unit->detail, sizeof unit->detail, "the file system does not respond");
         bl_unit_end(unit, BL_FATE_UNKNOWN);
         return bl_check();
     }
@@ -458,7 +461,7 @@ static int run_carry(struct bl_arena *arena, struct carry *carry, struct bl_unit
         say_failure(arena, carry, ret_why);
         code = bl_error_from_errno(carry->failure);
     } else if (code == BL_ETHREADS) {
-        *ret_why = BL_TEXT("there is no thread to copy with");
+        *ret_why = BL_TEXT("no thread is available for the copy");
     }
     free_carry(carry);
     return code;

@@ -1,18 +1,18 @@
 /* Design notes.
  *
- * The fiber that reads gives each request its place before it reads the next line: a prompt stands
- * in its session's list, with a scope that can be stopped, when the cancel behind it is read. What
- * takes time goes on in a fiber of the request.
+ * The fiber that reads registers each request before it reads the next line: when it reads a
+ * cancel, the prompt before it is in its session's list, with a scope that can be stopped. Requests
+ * that take time run in fibers of their own.
  *
- * Sessions live in a scope of their own, outside every request. When the client goes, each prompt
- * is stopped by name (client_gone), so that its receipt says why; then the connection is closed,
- * which waits for all that was asked, and the sessions are given back. */
+ * Sessions live in a scope of their own, outside every request. When the client disconnects, each
+ * prompt is stopped by itself (client_gone), so that its receipt has the reason. Then the
+ * connection is closed, which waits for all requests, and the sessions are released. */
 #include "acp.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* For answers that are ready when the client goes. */
+/* Time limit for sending answers that are ready when the client disconnects. */
 #define LINGER_NS (250 * BL_NS_PER_MS)
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ bool acp_param_text(struct bl_rpc_call *call, const char *name, struct bl_text *
     snprintf(path, sizeof path, "/%s", name);
     *ret_text = bl_json_text(value);
     if (!bl_json_is(value, BL_JSON_STRING))
-        acp_refuse_params(call, path, "\"%s\" must be a text", name);
+        acp_refuse_params(call, path, "\"%s\" must be a string", name);
     return bl_json_is(value, BL_JSON_STRING);
 }
 
@@ -99,7 +99,7 @@ static void write_capabilities(const struct acp *acp, struct bl_json_writer *wri
     bl_json_write_end(writer);
 }
 
-/* Where there is no key: each variable that could hold one. */
+/* If there is no key: each variable that could hold one. */
 static void write_auth_methods(const struct acp *acp, struct bl_json_writer *writer)
 {
     const char *const *keys = acp->options->runtime->keys;
@@ -114,8 +114,8 @@ static void write_auth_methods(const struct acp *acp, struct bl_json_writer *wri
         snprintf(text, sizeof text, "Set %s", *keys);
         bl_json_put_string(writer, "name", text);
         snprintf(text, sizeof text,
-                 "Start belay with the key in the environment variable %s; or name a provider in "
-                 "config.yaml.",
+                 "Set the environment variable %s to the key and start belay again, or configure "
+                 "a provider in config.yaml.",
                  *keys);
         bl_json_put_string(writer, "description", text);
         bl_json_write_end(writer);
@@ -159,7 +159,7 @@ static void answer_initialize(struct acp *acp, struct bl_rpc_call *call)
     bl_rpc_answer(call, bl_buffer_text(&out));
 }
 
-/* The environment of a process does not change: only a new start can bring a key. */
+/* The environment of a process does not change: a key needs a new start. */
 static void answer_authenticate(struct acp *acp, struct bl_rpc_call *call)
 {
     struct bl_text method;
@@ -170,7 +170,7 @@ static void answer_authenticate(struct acp *acp, struct bl_rpc_call *call)
         bl_rpc_answer(call, BL_TEXT("{}"));
     else
         bl_rpc_fail(call, BL_RPC_AUTH_REQUIRED,
-                    "set the variable that the method names, and start belay again",
+                    "set the environment variable that the method names, and start belay again",
                     (struct bl_text){0});
 }
 
@@ -187,9 +187,9 @@ static void acp_answer_ps(struct acp *acp, struct bl_rpc_call *call)
     bl_rpc_answer(call, bl_buffer_text(&out));
 }
 
-/* ---- What the client sends ------------------------------------------------------------------- */
+/* ---- Requests and notifications -------------------------------------------------------------- */
 
-/* Answered where it is read, or in a fiber of its own. */
+/* A method is answered in the fiber that reads (`now`) or in a fiber of its own (`later`). */
 static const struct {
     const char *name;
     void (*now)(struct acp *acp, struct bl_rpc_call *call);
@@ -220,7 +220,7 @@ static void acp_on_request(void *context, struct bl_rpc_call *call)
         return;
     }
     if (!acp->initialized) {
-        bl_rpc_fail(call, BL_RPC_INVALID_REQUEST, "\"initialize\" comes first",
+        bl_rpc_fail(call, BL_RPC_INVALID_REQUEST, "\"initialize\" must come first",
                     (struct bl_text){0});
         return;
     }
@@ -252,7 +252,7 @@ static void acp_on_notification(void *context, struct bl_text method, const stru
     }
 }
 
-/* Nobody is there any more: what runs for him is stopped, by its name. */
+/* The client has disconnected, or the server stops: stops each prompt, for that reason. */
 static void stop_all(struct acp *acp, enum bl_stop_reason reason, const char *origin)
 {
     BL_LIST_EACH (link, &acp->sessions) {
@@ -310,7 +310,7 @@ int bl_acp_serve(const struct bl_acp_options *options, int *ret_exit_code, struc
     bl_list_init(&acp->sessions);
     bl_semaphore_init(&acp->slots, BL_ACP_SESSIONS_MAX);
     bl_scope_init(&acp->home, bl_scope_current());
-    /* Whatever stops the caller, answers are still to be given. */
+    /* Answers must still be sent after the caller's scope is stopped. */
     bl_shield_begin(&shield, BL_NEVER);
     bl_nursery_init(&acp->nursery, &shield);
     bl_scope_enter(shield.parent);

@@ -1,5 +1,5 @@
-/* What a prompt holds, as the model gets it. Links stand where they were written; what was embedded
- * follows at the end, so that the sentence around it can be read. */
+/* Converts the content of a prompt for the model. Links stay where they were written; embedded
+ * resources follow at the end, so that the sentence around them stays readable. */
 #include <stdio.h>
 
 #include "acp.h"
@@ -10,10 +10,10 @@ struct reading {
     struct bl_arena *arena;
     bool takes_images;
     struct bl_buffer text;
-    struct bl_buffer context; /* what was embedded */
+    struct bl_buffer context; /* embedded resources */
     struct bl_list *images;
     bool after_text;
-    const char *member; /* that is wrong; "" : the block */
+    const char *member; /* the wrong one; "": the block itself */
     const char *why;
 };
 
@@ -28,14 +28,14 @@ static bool add_image(struct reading *reading, struct bl_text data, struct bl_te
                       const char *member)
 {
     if (!reading->takes_images)
-        return content_refuse(reading, "", "the model takes no images");
+        return content_refuse(reading, "", "the model does not accept images");
     struct bl_block *block = bl_arena_zalloc(reading->arena, sizeof *block);
     block->type = BL_BLOCK_IMAGE;
     block->text = data;
     block->name = type;
     if (bl_image_problem(block) != NULL)
         return content_refuse(reading, member,
-                              "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most");
+                              "expected a png, jpeg, gif or webp image in base64, at most 5 MiB");
     bl_list_push_back(reading->images, &block->link);
     return true;
 }
@@ -46,9 +46,9 @@ static bool content_read_text(struct reading *reading, const struct bl_json *blo
     struct bl_text text = bl_json_text(value);
 
     if (!bl_json_is(value, BL_JSON_STRING))
-        return content_refuse(reading, "/text", "it must be a text");
+        return content_refuse(reading, "/text", "expected a string");
     if (memchr(text.data, '\0', text.size) != NULL)
-        return content_refuse(reading, "/text", "it holds a NUL");
+        return content_refuse(reading, "/text", "contains a NUL");
     if (reading->after_text && reading->text.size > 0)
         bl_buffer_append_byte(&reading->text, '\n');
     bl_buffer_append(&reading->text, text);
@@ -69,12 +69,12 @@ static bool read_link(struct reading *reading, const struct bl_json *block)
     struct bl_text name = bl_json_text(bl_json_get(block, BL_TEXT("name")));
 
     if (uri.size == 0)
-        return content_refuse(reading, "/uri", "it must be a text");
+        return content_refuse(reading, "/uri", "expected a string");
     append_link(reading, name.size > 0 ? name : uri, uri);
     return true;
 }
 
-/* The last part of an address. */
+/* Returns the last segment of a URI. */
 static struct bl_text content_name_of(struct bl_text uri)
 {
     struct bl_text name = uri;
@@ -95,7 +95,7 @@ static bool read_resource(struct reading *reading, const struct bl_json *block)
     struct bl_text uri = bl_json_text(bl_json_get(resource, BL_TEXT("uri")));
 
     if (uri.size == 0)
-        return content_refuse(reading, "/resource/uri", "it must be a text");
+        return content_refuse(reading, "/resource/uri", "expected a string");
     append_link(reading, content_name_of(uri), uri);
     if (bl_json_is(text, BL_JSON_STRING)) {
         bl_buffer_printf(&reading->context, "\n\n<resource uri=\"" BL_TEXT_FORMAT "\">\n",
@@ -105,7 +105,7 @@ static bool read_resource(struct reading *reading, const struct bl_json *block)
         return true;
     }
     if (blob.size == 0)
-        return content_refuse(reading, "/resource", "it must hold \"text\" or \"blob\"");
+        return content_refuse(reading, "/resource", "expected \"text\" or \"blob\"");
     if (bl_text_starts_with(type, BL_TEXT("image/")) && reading->takes_images)
         return add_image(reading, blob, type, "/resource/blob");
     bl_buffer_printf(&reading->context,
@@ -129,7 +129,7 @@ static bool content_read_block(struct reading *reading, const struct bl_json *bl
     if (bl_text_equal(type, BL_TEXT("image")))
         return add_image(reading, bl_json_text(bl_json_get(block, BL_TEXT("data"))),
                          bl_json_text(bl_json_get(block, BL_TEXT("mimeType"))), "/data");
-    return content_refuse(reading, "/type", "it must be text, resource_link, resource or image");
+    return content_refuse(reading, "/type", "expected text, resource_link, resource or image");
 }
 
 static bool read_blocks(struct reading *reading, const struct bl_json *prompt, char *ret_path,
@@ -139,7 +139,7 @@ static bool read_blocks(struct reading *reading, const struct bl_json *prompt, c
 
     snprintf(ret_path, path_size, "/prompt");
     if (!bl_json_is(prompt, BL_JSON_ARRAY) || bl_json_size(prompt) > BLOCKS_MAX)
-        return content_refuse(reading, "", "it must be a list of up to 1,000 content blocks");
+        return content_refuse(reading, "", "expected a list of up to 1,000 content blocks");
     BL_JSON_EACH (block, prompt) {
         if (!content_read_block(reading, block)) {
             snprintf(ret_path, path_size, "/prompt/%zu%s", index, reading->member);
@@ -165,7 +165,7 @@ bool acp_content_read(struct bl_arena *arena, const struct bl_json *prompt, bool
     bl_buffer_init(&reading.context, SIZE_MAX);
     bool good = read_blocks(&reading, prompt, ret_path, path_size);
     ret_content->text = bl_arena_text(arena, bl_buffer_text(&reading.text));
-    /* A picture alone is a prompt, too; a turn needs words. */
+    /* An image alone is a valid prompt, but a turn needs text. */
     if (good && bl_text_trim(ret_content->text).size == 0)
         ret_content->text = BL_TEXT("(see the image)");
     *ret_why = reading.why;

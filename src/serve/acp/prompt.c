@@ -1,8 +1,8 @@
-/* Prompts, from the line that asks for one to its answer; and all that stops them.
+/* Prompts, from the request to the answer, and everything that stops them.
  *
- * A prompt is in its session's list from the moment it is read until its answer is in the queue.
- * Its scope is its own: stopped by a cancel, by the end of its session or by the client's going,
- * each by its name, so that the receipt says which. */
+ * A prompt is in its session's list from the moment it is read until its answer is queued. It has a
+ * scope of its own, which is stopped by a cancel, by the end of its session or by the client's
+ * disconnection, each with its own origin, so that the receipt says which. */
 #include <stdio.h>
 
 #include "acp.h"
@@ -12,7 +12,8 @@
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
-/* True: it is the client's first; one that comes after the claim is late, and stops nothing. */
+/* Returns whether it is the client's first cancel. A cancel after the claim is late, and stops
+ * nothing. */
 static bool cancel_prompt(struct acp_prompt *prompt)
 {
     if (prompt->cancelled)
@@ -55,7 +56,7 @@ void acp_stop_session(struct acp_session *session, enum bl_stop_reason reason, c
     bl_toolbox_retire(session->workspace->toolbox);
 }
 
-/* The client's name of a call under way becomes ours, which no other run shares. */
+/* Turns the client's id of a running call into its full name, which is unique. */
 static void name_work(struct acp *acp, struct bl_text id, char *out, size_t size)
 {
     BL_LIST_EACH (link, &acp->sessions) {
@@ -91,7 +92,7 @@ void acp_cancel_work(void *context, struct bl_rpc_call *call)
         bl_json_write_end(&writer);
         bl_rpc_answer(call, bl_buffer_text(&out));
     } else if (code == BL_ENOENT) {
-        bl_rpc_fail(call, BL_RPC_NO_RESOURCE, "nothing of that id runs", (struct bl_text){0});
+        bl_rpc_fail(call, BL_RPC_NO_RESOURCE, "no running work with that id", (struct bl_text){0});
     } else {
         bl_rpc_fail(call, BL_RPC_CANCELLED, bl_error_text(code), (struct bl_text){0});
     }
@@ -108,7 +109,7 @@ static const struct bl_turn_result *acp_prompt_last_turn(const struct bl_run_res
     return BL_CONTAINER(result->turns.previous, struct bl_turn_result, link);
 }
 
-/* What came of it, in the words of the protocol; NULL: it is an error. */
+/* Returns the protocol's word for the outcome, or NULL if it is an error. */
 static const char *stop_reason(const struct acp_prompt *prompt, const struct bl_run_result *result)
 {
     const struct bl_turn_result *turn = acp_prompt_last_turn(result);
@@ -127,7 +128,7 @@ static const char *stop_reason(const struct acp_prompt *prompt, const struct bl_
     return result->error != NULL && strcmp(result->error->name, "refusal") == 0 ? "refusal" : NULL;
 }
 
-/* What runs on, on purpose. */
+/* Work that continues on purpose. */
 static void acp_prompt_write_background(struct bl_json_writer *writer,
                                         const struct acp_session *session)
 {
@@ -202,7 +203,7 @@ static void acp_prompt_answer(struct acp_prompt *prompt, const struct bl_run_res
 
 /* ---- The turn -------------------------------------------------------------------------------- */
 
-/* Beside a turn: what tools print is told in parts, though nothing more comes of them. */
+/* Runs beside a turn: sends pending output even if a tool prints nothing more. */
 static int flush_main(void *argument)
 {
     struct acp_session *session = argument;
@@ -250,7 +251,7 @@ static void acp_prompt_run_turn(struct acp_prompt *prompt, const struct acp_cont
     bl_nursery_done(&beside);
     if (workspace->ledger != NULL)
         workspace->ledger->scope = NULL;
-    /* In its scope: after a stop nobody waits for a client that does not read. */
+    /* In the prompt's scope: after a stop, it does not wait for a client that does not read. */
     struct bl_scope *outer = bl_scope_enter(&prompt->scope);
     acp_end_calls(session);
     if (ret_result->turns_completed > 0)
@@ -260,8 +261,8 @@ static void acp_prompt_run_turn(struct acp_prompt *prompt, const struct acp_cont
     bl_buffer_append(&session->receipt, ret_result->receipt);
 }
 
-/* One after the other, and not more at once than there are places; a stop does not end the wait for
- * the turn before it, which is being stopped itself. */
+/* Runs prompts one after the other, and only as many at once as there are slots. A stop does not
+ * end the wait for the previous turn, which is being stopped itself. */
 static void acp_prompt_take_turn(struct acp_prompt *prompt, const struct acp_content *content)
 {
     struct acp_session *session = prompt->session;
@@ -273,7 +274,7 @@ static void acp_prompt_take_turn(struct acp_prompt *prompt, const struct acp_con
     int code = bl_lock_take(&session->turn);
     bl_shield_end(&shield);
     if (code != 0) {
-        bl_rpc_fail(prompt->call, BL_RPC_INTERNAL, "the turn before it does not end",
+        bl_rpc_fail(prompt->call, BL_RPC_INTERNAL, "the previous turn does not end",
                     (struct bl_text){0});
         return;
     }
@@ -283,7 +284,8 @@ static void acp_prompt_take_turn(struct acp_prompt *prompt, const struct acp_con
     acp_prompt_run_turn(prompt, content, arena, result);
     if (placed)
         bl_semaphore_give(&session->acp->slots);
-    /* Whoever waits for the answer may ask again at once: by then there is no turn any more. */
+    /* The client may send the next prompt as soon as it has the answer, so the turn must be over by
+     * then. */
     bl_list_remove(&prompt->link);
     bl_list_init(&prompt->link);
     acp_prompt_answer(prompt, result);
@@ -311,7 +313,7 @@ static void acp_prompt_main(void *context, struct bl_rpc_call *call)
     bl_semaphore_give(&session->left);
 }
 
-/* A turn runs, and nobody has asked for its end. */
+/* Returns whether a turn is running that has not been stopped. */
 static bool is_busy(const struct acp_session *session)
 {
     BL_LIST_EACH (link, &session->prompts) {
@@ -329,7 +331,7 @@ void acp_prompt_take(struct acp *acp, struct bl_rpc_call *call)
         return;
     if (is_busy(session)) {
         bl_rpc_fail(call, BL_RPC_INVALID_REQUEST,
-                    "a turn runs in this session: wait for its answer, or cancel it",
+                    "a turn is running in this session: wait for its answer, or cancel it",
                     BL_TEXT("{\"reason\":\"turn_running\"}"));
         return;
     }
@@ -357,7 +359,8 @@ void acp_inject(struct acp *acp, struct bl_rpc_call *call)
         return;
     }
     if (!is_busy(session) || bl_agent_inject(session->agent, content.text, id) != 0) {
-        bl_rpc_fail(call, BL_RPC_INVALID_REQUEST, "no turn runs that could take it",
+        bl_rpc_fail(call, BL_RPC_INVALID_REQUEST,
+                    "no turn is running that could receive the message",
                     BL_TEXT("{\"reason\":\"no_turn\"}"));
         return;
     }

@@ -13,22 +13,22 @@ static int folder_refuse(int code, const char *why, struct bl_error *error)
     char path[SERVE_PATH_SIZE];
     if (serve_path("", path, sizeof path) != 0)
         bl_text_into(path, sizeof path, FOLDER);
-    bl_error_set(error, code, BL_KIND_FILESYSTEM, "open the folder of sockets", path, "%s: %s",
-                 path, why);
-    bl_error_hint(error, "remove it, or name another folder by XDG_RUNTIME_DIR");
+    bl_error_set(error, code, BL_KIND_FILESYSTEM, "open the runtime folder", path, "%s: %s", path,
+                 why);
+    bl_error_hint(error, "remove it, or set XDG_RUNTIME_DIR to another folder");
     return code;
 }
 
-/* It must be ours alone, like the one around it. */
+/* It must be accessible to this user alone, like its parent. */
 static int control_folder_check(int fd, struct bl_error *error)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return folder_refuse(bl_error_from_errno(errno), strerror(errno), error);
     if (status.st_uid != geteuid())
-        return folder_refuse(BL_EACCES, "it belongs to another user", error);
+        return folder_refuse(BL_EACCES, "owned by another user", error);
     if ((status.st_mode & 077) != 0)
-        return folder_refuse(BL_EACCES, "others may look into it (its mode must be 0700)", error);
+        return folder_refuse(BL_EACCES, "other users can access it (its mode must be 0700)", error);
     return 0;
 }
 
@@ -50,7 +50,7 @@ int serve_folder_open(bool create, int *ret_fd, struct bl_error *error)
         return BL_ENOENT;
     if (fd < 0)
         return folder_refuse(why == ELOOP || why == ENOTDIR ? BL_EACCES : bl_error_from_errno(why),
-                             why == ELOOP ? "it is a symbolic link" : strerror(why), error);
+                             why == ELOOP ? "is a symbolic link" : strerror(why), error);
     code = control_folder_check(fd, error);
     if (code != 0) {
         close(fd);

@@ -1,5 +1,5 @@
-/* The host of all cells of a process: one session of it, made with the first of them, and the tools
- * that they call. */
+/* The host of all cells of a process, with one session that is created with the first cell, and the
+ * tools that cells call. */
 #include "core.h"
 
 #define OPEN_NS_MAX (60 * BL_NS_PER_S)
@@ -14,7 +14,8 @@ static void on_call(void *context, const struct bl_cell_call *call,
     bl_agent_cell_call(&server->cells.engine, call, ret_result);
 }
 
-/* Those that its workspace has now: later ones would make another cell of the same call. */
+/* Takes the tools that the workspace has now: with later ones, a repeated call would create a
+ * different cell. */
 static void mcp_cells_take_tools(struct mcp_cells *cells)
 {
     const struct bl_tools *all = bl_toolbox_tools(cells->workspace->toolbox);
@@ -61,7 +62,7 @@ int mcp_cells_offer(struct mcp_server *server)
     return code;
 }
 
-/* Cells are useful without tools: a workspace that does not open is not an error. */
+/* Cells are useful without tools, so a workspace that does not open is not an error. */
 static void mcp_cells_open_tools(struct mcp_server *server)
 {
     struct bl_runtime *runtime = server->options.runtime;
@@ -101,7 +102,7 @@ void mcp_cells_init(struct mcp_server *server)
     mcp_id_make(server->cells.session_id, "mcp-");
 }
 
-/* From the host; must not wait. Whoever watches a cell wants to know of its end. */
+/* Called by the host; must not wait. Stops the work that watches a cell when the cell has ended. */
 static void mcp_cells_on_event(void *context, const struct bl_cell_event *event)
 {
     const struct mcp_server *server = context;
@@ -144,7 +145,7 @@ static int mcp_cells_open_host(struct mcp_server *server, struct bl_cell_fault *
     return bl_cell_session_open(cells->host, &session, &cells->session, fault);
 }
 
-/* Once begun it is finished. */
+/* Once begun, it runs to its end. */
 int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault)
 {
     struct mcp_cells *cells = &server->cells;
@@ -156,7 +157,7 @@ int mcp_cells_open(struct mcp_server *server, struct bl_cell_fault *fault)
     int code = bl_lock_take(&cells->opening);
     if (code != 0)
         *fault = (struct bl_cell_fault){.code = BL_CELL_CANCELLED,
-                                        .message = "the host of cells does not answer"};
+                                        .message = "the cell host does not answer"};
     if (code == 0 && cells->session == NULL)
         code = mcp_cells_open_host(server, fault);
     if (cells->opening.owner == bl_fiber_current())

@@ -1,5 +1,5 @@
-/* Tasks: works that outlive their requests. The store has them before anybody is told of them, and
- * what is told is what the store has, so that a later process tells the same. */
+/* Tasks: work that outlives its request. A task is in the store before a client learns of it, and
+ * clients get what the store has, so that a later process gives the same answer. */
 #include <stdio.h>
 
 #include "core.h"
@@ -7,8 +7,8 @@
 #define TASK_ORIGIN "tasks/cancel"
 #define TRIES_MAX   5u
 #define TRY_NS      (100 * BL_NS_PER_MS)
-/* Another process lists its work a moment after the store has the task, and the end of it a moment
- * before. */
+/* Another process lists its work a moment after the store has the task, and unlists it a moment
+ * before the store has the end. */
 #define ELSEWHERE_NS_MAX (2 * BL_NS_PER_S)
 #define LOOK_NS          (10 * BL_NS_PER_MS)
 
@@ -22,7 +22,7 @@ static int64_t mcp_task_wall_ns(void)
     return bl_clock_wall_ns(bl_loop_clock(bl_loop_current()));
 }
 
-/* ---- Beginning and end ----------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 int mcp_task_begin(struct mcp_work *work, const char *session, struct bl_error *error)
 {
@@ -42,7 +42,7 @@ int mcp_task_begin(struct mcp_work *work, const char *session, struct bl_error *
     return code;
 }
 
-/* A JSON-RPC error, as the plain call would have been answered with. */
+/* Returns a JSON-RPC error, the same as for a plain call. */
 static struct bl_text mcp_task_failure_of(struct mcp_work *work)
 {
     struct bl_json_writer writer;
@@ -78,7 +78,7 @@ void mcp_task_end(struct mcp_work *work)
         task.result = mcp_task_failure_of(work);
     else if (!outcome->cancelled)
         task.result = mcp_call_result(&work->arena, work->server, MCP_2026_07_28, outcome);
-    /* What the store never takes is failed once this process is gone. */
+    /* If the store never takes the end, the task counts as failed once this process has exited. */
     for (unsigned i = 0; i < TRIES_MAX && code != 0 && code != BL_EEXIST; i++) {
         struct bl_scope shield;
         bl_shield_begin(&shield, BL_STORE_NS_MAX);
@@ -90,7 +90,7 @@ void mcp_task_end(struct mcp_work *work)
     }
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Reporting ------------------------------------------------------------------------------- */
 
 static void mcp_task_put_time(struct bl_json_writer *writer, const char *key, int64_t time_ns)
 {
@@ -100,7 +100,7 @@ static void mcp_task_put_time(struct bl_json_writer *writer, const char *key, in
     bl_json_put_string(writer, key, text);
 }
 
-/* How long it stays readable, from its creation on; nobody knows while it works. */
+/* How long it can be read, from its creation; unknown while it is working. */
 static void put_ttl(struct bl_json_writer *writer, const struct bl_store_task *task)
 {
     bl_json_write_key(writer, BL_TEXT("ttlMs"));
@@ -137,8 +137,8 @@ static struct bl_text mcp_write_task(struct mcp_request *request, const struct b
         bl_json_put_json(&writer, "error",
                          task->result.size > 0
                              ? task->result
-                             : BL_TEXT("{\"code\":-32603,\"message\":\"the process that worked on "
-                                       "it ended before it did\"}"));
+                             : BL_TEXT("{\"code\":-32603,\"message\":\"the task's process exited "
+                                       "before the task ended\"}"));
     bl_json_write_end(&writer);
     return mcp_take(request->arena, &out);
 }
@@ -154,7 +154,7 @@ void mcp_task_answer(struct mcp_request *request, const struct mcp_work *work,
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* The task that is meant. False: it is answered. */
+/* Finds the task of the request. Returns false if the request was answered. */
 static bool mcp_find_task(struct mcp_request *request, struct bl_store_task *ret_task,
                           struct mcp_reply *ret_reply)
 {
@@ -164,13 +164,13 @@ static bool mcp_find_task(struct mcp_request *request, struct bl_store_task *ret
 
     if (!mcp_request_takes_tasks(request)) {
         mcp_fail(request, ret_reply, MCP_MISSING_CAPABILITY, NULL,
-                 "a request about tasks declares the extension " MCP_TASKS);
+                 "a request about tasks must declare the extension " MCP_TASKS);
         ret_reply->data =
             BL_TEXT("{\"requiredCapabilities\":{\"extensions\":{\"" MCP_TASKS "\":{}}}}");
         return false;
     }
     if (!bl_json_is(id, BL_JSON_STRING)) {
-        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/taskId", "'taskId' is a string");
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/taskId", "'taskId' must be a string");
         return false;
     }
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
@@ -179,7 +179,7 @@ static bool mcp_find_task(struct mcp_request *request, struct bl_store_task *ret
     bl_shield_end(&shield);
     if (code == BL_ENOENT)
         mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/taskId",
-                 "there is no such task, or it has expired");
+                 "no such task, or it has expired");
     else if (code != 0)
         mcp_fail_error(request, ret_reply, BL_RPC_INTERNAL, error);
     return code == 0;
@@ -193,7 +193,7 @@ void mcp_task_get(struct mcp_request *request, struct mcp_reply *ret_reply)
         ret_reply->result = mcp_write_task(request, &task, "complete");
 }
 
-/* Ours never ask for anything. */
+/* Our tasks never need input. */
 void mcp_task_update(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
     struct bl_store_task task;
@@ -207,8 +207,8 @@ static bool is_working(const struct bl_store_task *task)
     return strcmp(task->status, "working") == 0;
 }
 
-/* Another process of this user works on it: that is asked, and when all is quiet there it writes
- * down what came of it. False: it is answered. */
+/* Cancels a task of another process of this user, which stores the outcome when all is quiet.
+ * Returns false if the request was answered. */
 static bool mcp_task_cancel_elsewhere(struct mcp_request *request, struct bl_store_task *task,
                                       struct mcp_reply *ret_reply)
 {
@@ -238,9 +238,9 @@ static bool mcp_task_cancel_elsewhere(struct mcp_request *request, struct bl_sto
     if (!is_working(task))
         return true;
     mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL,
-             "another process works on it, and cannot be told to stop: %s; %s",
-             code == 0 ? "it is quiet there, and the store does not say so" : error->message,
-             error->hint[0] != '\0' ? error->hint : "'belay ps' shows what runs");
+             "cannot stop the task in another process: %s; %s",
+             code == 0 ? "it is quiet there, but the store does not have its end" : error->message,
+             error->hint[0] != '\0' ? error->hint : "'belay ps' lists running work");
     return false;
 }
 
@@ -251,7 +251,7 @@ void mcp_task_cancel(struct mcp_request *request, struct mcp_reply *ret_reply)
 
     if (!mcp_find_task(request, &task, ret_reply))
         return;
-    /* One that has just ended is looked at once more. */
+    /* Reads a task again that may just have ended. */
     bool stopped = mcp_work_stop_all(request->peer->server, bl_text_from(task.id), &stop);
     bool working = !stopped && is_working(&task);
     if (working && !mcp_find_task(request, &task, ret_reply))
