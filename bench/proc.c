@@ -1,5 +1,5 @@
-/* Starting and stopping processes under wardens, against doing it without. Called as "proc tree N"
- * it is what is stopped: a tree of N processes that writes a byte when it stands. */
+/* Starting and stopping processes with and without wardens. Called as "proc tree N", the program is
+ * the target of a stop: a tree of N processes that writes a byte when it is complete. */
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -15,13 +15,13 @@
 #include "report.h"
 
 #define ROUNDS       REPORT_ROUNDS
-#define STARTS       100 /* a round */
+#define STARTS       100 /* per round */
 #define HOLDS        200
 #define BALLAST      ((size_t)1 << 30)
 #define TREE_LIFE_S  60
 #define PROGRAM_TRUE "/bin/true"
 
-/* ---- the tree that is stopped ---- */
+/* ---- target of the stop ---- */
 
 static int be_tree(long count)
 {
@@ -112,7 +112,7 @@ static void bench_starts(void)
 
 /* ---- from stop to proof ---- */
 
-/* One tree started, stopped without grace, proven gone. */
+/* Starts a tree, stops it without a grace period, and waits for the proof. */
 static double stop_ms(enum bl_mechanism container, const char *count)
 {
     struct bl_warden_options options = {
@@ -141,7 +141,7 @@ static double stop_ms(enum bl_mechanism container, const char *count)
     bl_warden_stop(warden, 0, 0, &end);
     double elapsed_ms = (report_wall_ns() - start_ns) / 1e6;
     if (end.survivors != 0)
-        report_die("somebody survived");
+        report_die("a process survived");
     bl_warden_free(warden);
     close(ends[0]);
     return elapsed_ms;
@@ -177,7 +177,7 @@ static void bench_stops(void)
 
 /* ---- belay hold ---- */
 
-/* Wall time of a program, from start to end; below zero when it does not end well. */
+/* Wall time of a program, from start to end; negative if it fails. */
 static double run_ms(char *const arguments[])
 {
     pid_t child;

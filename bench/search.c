@@ -1,7 +1,7 @@
 /* Searching a tree of 50,000 files: grep for a rare word, a common one, a word in any case and a
- * pattern without literals, and glob, each as a call of the tool, against ripgrep where it is
- * installed, as a process of its own that prints to /dev/null; and lines found in memory against
- * the search of each line. Argument: "quick" makes a tree of 5,000. */
+ * pattern without literals, and glob, each as a tool call. The baseline is ripgrep, if installed,
+ * as a separate process that prints to /dev/null. Also compares the line finder in memory with a
+ * search of each line. Argument: "quick" makes a tree of 5,000 files. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <spawn.h>
@@ -61,7 +61,7 @@ static void append_line(struct bl_buffer *out)
     bl_buffer_append_byte(out, '\n');
 }
 
-/* Most are small, few are large. */
+/* Most files are small, few are large. */
 static size_t file_size(void)
 {
     size_t size = 200 + bl_random_below(&chance, 4000);
@@ -86,7 +86,7 @@ static void write_file(const char *path, struct bl_text content)
     close(fd);
 }
 
-/* Twenty files a folder, twenty-five folders a module; every twentieth module is ignored. */
+/* Twenty files per folder, twenty-five folders per module; every twentieth module is ignored. */
 static size_t make_tree(unsigned files)
 {
     static const char *const endings[] = {"c", "h", "py", "md", "json"};
@@ -137,7 +137,7 @@ static bool has_ripgrep(void)
     return system("rg --version >/dev/null 2>&1") == 0;
 }
 
-/* In milliseconds. */
+/* The time of a ripgrep process in milliseconds. */
 static double ripgrep_ms(const char *const *arguments)
 {
     posix_spawn_file_actions_t actions;
@@ -149,12 +149,12 @@ static double ripgrep_ms(const char *const *arguments)
     double from_ns = report_wall_ns();
     if (posix_spawnp(&pid, "rg", &actions, NULL, (char *const *)arguments, environ) != 0 ||
         waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) > 1)
-        report_die("rg did not come to its end");
+        report_die("rg did not finish");
     posix_spawn_file_actions_destroy(&actions);
     return (report_wall_ns() - from_ns) / 1e6;
 }
 
-/* ---- Ours ------------------------------------------------------------------------------------ */
+/* ---- Belay ----------------------------------------------------------------------------------- */
 
 static void forget_output(const struct bl_tool_call *call, struct bl_text bytes)
 {

@@ -1,6 +1,6 @@
-/* The wire: events parsed from memory, with and without their JSON; an answer over loopback against
- * a bare libcurl program that counts newlines; from the start of `belay run` to its request;
- * streams by the thousand, what they hold and how fast they stop. Argument: "quick" leaves the
+/* The wire: events parsed from memory, with and without their JSON; an answer over loopback,
+ * compared with a plain libcurl program that counts newlines; the time from the start of `belay
+ * run` to its request; memory and stop times of thousands of streams. Argument: "quick" leaves the
  * thousands out. */
 #include <curl/curl.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@
 #define STREAMS_SOME  1000u
 #define STOPPED_ALONE 200u
 
-static char event[EVENT_SIZE + 1]; /* one of OpenAI's chunks, as long as they are */
+static char event[EVENT_SIZE + 1]; /* a chunk like OpenAI's, of the same length */
 
 static void make_event(void)
 {
@@ -173,7 +173,7 @@ static struct bl_remote *open_remote(const char *url, struct bl_model *ret_model
     return remote;
 }
 
-/* An exchange and its events, without what a model makes of them. */
+/* Measures an exchange and its events, without their interpretation by a model. */
 static double events_ns(struct bl_client *client, const char *url)
 {
     struct bl_http_request request = {.method = "POST", .url = url, .body = BL_TEXT("{}")};
@@ -254,7 +254,7 @@ static void run_belay(const char *base_url, const char *store)
     }
     int status;
     if (waitpid(pid, &status, 0) != pid || status != 0)
-        report_die("belay did not come to its end");
+        report_die("belay did not finish");
 }
 
 static void start_to_request(void)
@@ -307,7 +307,7 @@ static unsigned descriptors(void)
     return count;
 }
 
-/* A turn that streams, in a fiber and a scope of its own. */
+/* A streaming turn, in its own fiber and scope. */
 struct stream {
     struct bl_model *model;
     struct bl_scope scope;
@@ -320,7 +320,7 @@ struct stream {
 static struct {
     struct bl_model model;
     struct stream streams[STREAMS_MANY];
-    unsigned begun; /* have said something */
+    unsigned begun; /* streams with output */
     unsigned ended;
 } house;
 
@@ -370,7 +370,7 @@ static void open_streams(struct bl_nursery *nursery, unsigned count)
         bl_scope_init(&stream->scope, &nursery->scope);
         if (bl_nursery_spawn(nursery, &stream->scope, "stream", stream_main, stream, NULL) != 0)
             report_die("no fiber");
-        /* The system's queue of connections is not endless. */
+        /* The system's queue of connections is limited. */
         while (i + 1 - house.begun > 256)
             bl_sleep(BL_NS_PER_MS / 4);
     }
@@ -443,7 +443,8 @@ static int some_main(void *argument)
     return 0;
 }
 
-/* What curl alone holds for each: the same connections, a multi handle, no fiber and no room. */
+/* The memory of curl alone per stream: the same connections, a multi handle, no fibers and nothing
+ * else of belay. */
 static double bare_streams_kib(uint16_t port)
 {
     CURLM *multi = curl_multi_init();
@@ -470,7 +471,7 @@ static double bare_streams_kib(uint16_t port)
     return (resident_kib() - before_kib) / STREAMS_MANY;
 }
 
-/* Runs in a process of its own, so that what one leaves in memory does not help the next. */
+/* Runs `main` in a separate process, so that memory left by one does not help the next. */
 static void apart(bl_fiber_main *main, double results[4])
 {
     int ends[2];
@@ -492,7 +493,7 @@ static void apart(bl_fiber_main *main, double results[4])
     }
     close(ends[1]);
     if (read(ends[0], results, 4 * sizeof *results) != (ssize_t)(4 * sizeof *results))
-        report_die("it did not come to its end");
+        report_die("it did not finish");
     close(ends[0]);
     waitpid(pid, NULL, 0);
 }

@@ -29,10 +29,10 @@ static void a_folder_with_a_skill_file_is_listed_by_name_and_description(void **
     folder_write(folder, "work/.belay/skills/release/SKILL.md",
                  BL_TEXT("---\nname: making releases\ndescription: |\n  How to release.\n"
                          "  When asked to.\n"
-                         "license: MIT\nmetadata: {author: somebody}\n---\nDo this.\n"));
+                         "license: MIT\nmetadata: {author: someone}\n---\nDo this.\n"));
     folder_write(folder, "work/.belay/skills/release/notes.md", BL_TEXT("beside it"));
     folder_write(folder, "work/.belay/skills/plain/SKILL.md", BL_TEXT("---\ndescription: D\n---"));
-    /* None of these is one. */
+    /* None of these is a skill. */
     folder_make(folder, "work/.belay/skills/empty");
     folder_write(folder, "work/.belay/skills/README.md", BL_TEXT("about"));
     folder_write(folder, "work/.belay/skills/.hidden/SKILL.md", BL_TEXT("broken"));
@@ -44,7 +44,7 @@ static void a_folder_with_a_skill_file_is_listed_by_name_and_description(void **
     assert_string_equal(skill->path, folder_path(folder, "work/.belay/skills/release/SKILL.md"));
     assert_string_equal(skill->folder, folder_path(folder, "work/.belay/skills/release"));
     assert_non_null(named(&skills, "plain"));
-    /* Without a name in it: by that of its folder. Sorted. */
+    /* Without a name, the folder's name. Sorted. */
     assert_ptr_equal(skills.next, &named(&skills, "plain")->link);
 }
 
@@ -66,7 +66,7 @@ static void skills_are_the_users_and_those_from_the_root_down(void **state)
         snprintf(path, sizeof path, "%s/own%zu/SKILL.md", folders[i], i);
         folder_write(folder, path, bl_text_from(text));
         assert_int_equal(find(folder, "work/a", &skills), i + 2);
-        /* The nearest of its name counts. */
+        /* The nearest of that name is used. */
         assert_int_equal(named(&skills, "x")->description[5], '0' + (int)i);
     }
     assert_int_equal(find(folder, "work", &skills), 4);
@@ -79,12 +79,11 @@ static void a_skill_file_that_is_wrong_is_left_out_with_a_notice(void **state)
         const char *text;
         const char *notice; /* after the file's name */
     } cases[] = {
-        {"No front matter.\n",
-         ":1:1: there is no front matter; a file begins with a line ---, then name: and "
-         "description:, then a line ---, then the text"},
+        {"No front matter.\n", ":1:1: missing front matter; begin the file with a line ---, then "
+                               "name: and description:, then a line ---, then the text"},
         {"---\nname: x\ndescriptions: D\n---\n",
-         ":2:1: description: missing; expected a string; say in a line what it is for, and when to "
-         "read it"},
+         ":2:1: description: missing; expected a string; describe in one line what it is for, and "
+         "when to read it"},
         {"---\nname: [x]\ndescription: D\n---\n", ":2:7: name: expected a string, found a list"},
         {"---\nname: x\ndescription: a: b\n---\n", NULL},
     };
@@ -110,7 +109,7 @@ static void a_skill_file_that_is_wrong_is_left_out_with_a_notice(void **state)
     folder_write(folder, "work/.belay/skills/bad/SKILL.md", bl_text_from(text));
     find(folder, "work", &skills);
     folder_expect_notice(
-        folder, "work/.belay/skills/bad/SKILL.md:2:14: description has at most 1024 bytes");
+        folder, "work/.belay/skills/bad/SKILL.md:2:14: description must have at most 1024 bytes");
 }
 
 SUITE(skill, IN_FOLDER(a_folder_with_a_skill_file_is_listed_by_name_and_description),

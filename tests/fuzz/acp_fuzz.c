@@ -33,8 +33,8 @@ static void check_prompt(struct bl_arena *arena, const struct bl_json *prompt, b
     BL_LIST_EACH (link, &content.images) {
         struct bl_block image = *BL_CONTAINER(link, struct bl_block, link);
         const char *problem;
-        check(image.type == BL_BLOCK_IMAGE && image.text.size > 0, "an image that is none");
-        /* Type and size are looked at again by the engine. */
+        check(image.type == BL_BLOCK_IMAGE && image.text.size > 0, "not an image");
+        /* The engine checks type and size again. */
         image.name = BL_TEXT("image/png");
         problem = image.text.size > BL_IMAGE_SIZE_MAX ? NULL : bl_image_problem(&image);
         check(problem == NULL, "an image that is not base64");

@@ -143,10 +143,10 @@ static void check_outcome(struct bl_arena *arena, const struct cell_reply *reply
     int terminate_code = bl_cell_terminate_outcome_read(arena, reply->ok_json, &terminated, NULL);
     if (bl_text_equal(reply->op, BL_TEXT("observe")))
         check(observe_code == 0 && bl_text_equal(observed.json, reply->ok_json),
-              "an answer of observe that is no outcome of it");
+              "an answer of observe that is not an outcome of it");
     if (bl_text_equal(reply->op, BL_TEXT("terminate")))
         check(terminate_code == 0 && bl_text_equal(terminated.json, reply->ok_json),
-              "an answer of terminate that is no outcome of it");
+              "an answer of terminate that is not an outcome of it");
     if (observe_code == 0 && observed.type == BL_CELL_OBSERVE_YIELDED)
         check(terminate_code == BL_EPARSE, "terminate has yielded");
     if (observe_code == 0 && observed.type == BL_CELL_OBSERVE_COMPLETED) {

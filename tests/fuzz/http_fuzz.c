@@ -36,7 +36,7 @@ static void read_head(struct bl_text bytes)
         check(call.method.size > 0, "a method");
         check(call.path.size > 0 && (call.path.data[0] == '/' || call.path.data[0] == '*'),
               "a path");
-        check(call.header_count <= BL_WIRE_HEADER_COUNT_MAX, "so many headers");
+        check(call.header_count <= BL_WIRE_HEADER_COUNT_MAX, "too many headers");
         check(!call.chunked || call.length == 0, "one measure of its body");
         for (size_t i = 0; i < call.header_count; i++)
             check(call.headers[i].name.size > 0 &&

@@ -25,7 +25,8 @@ static void check_answer(struct bl_arena *arena, const struct bl_json *id, struc
     struct bl_rpc_fault fault;
 
     check(line.size > 0 && memchr(line.data, '\n', line.size) == NULL, "an answer of two lines");
-    check(bl_rpc_message_read(arena, line, &message, &fault) == 0, "an answer that is no message");
+    check(bl_rpc_message_read(arena, line, &message, &fault) == 0,
+          "an answer that is not a message");
     check(message.type == BL_RPC_ERROR && bl_rpc_id_equal(message.id, id), "an answer to another");
 }
 

@@ -1,5 +1,6 @@
 /* Reads one JSON value from standard input and writes its canonical form (RFC 8785) to standard
- * output. Exit 1 with what is wrong on standard error; for comparing with other implementations. */
+ * output. On an error, exits with 1 and a message on standard error. For comparisons with other
+ * implementations. */
 #include <stdio.h>
 
 #include <belay/json.h>
@@ -18,7 +19,7 @@ static int read_input(struct bl_buffer *input)
 
     for (size_t count; (count = fread(part, 1, sizeof part, stdin)) > 0;) {
         if (bl_buffer_append(input, (struct bl_text){part, count}) != 0)
-            return fail("the input is over its limit");
+            return fail("the input exceeds the size limit");
     }
     return ferror(stdin) ? fail("the input cannot be read") : 0;
 }
@@ -47,7 +48,7 @@ int main(void)
     struct bl_arena arena;
 
     bl_buffer_init(&input, INPUT_MAX);
-    /* "1e20" grows to 21 bytes, more than any escape does in proportion. */
+    /* "1e20" grows to 21 bytes, proportionally more than any escape. */
     bl_buffer_init(&output, 6 * (size_t)INPUT_MAX);
     bl_arena_init(&arena);
     int result = read_input(&input);

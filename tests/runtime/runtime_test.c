@@ -35,7 +35,7 @@ static void with_runtime(struct service service)
     run_in_loop(service_main, &service);
 }
 
-/* With the options that are named. */
+/* Runs a test with these options. */
 #define WITH(test_body, ...)                                                                       \
     with_runtime((struct service){.body = (test_body), .options = {__VA_ARGS__}})
 
@@ -45,7 +45,7 @@ static struct bl_workspace_request request_of(const char *directory)
         .directory = directory, .asks = true, .max_budget_usd = -1};
 }
 
-/* NULL: it could not be opened, which was recorded. */
+/* Returns NULL if it could not be opened; the error was recorded. */
 static struct bl_workspace *open_place(struct bl_runtime *runtime,
                                        const struct bl_workspace_request *request)
 {
@@ -100,7 +100,7 @@ static void look_at_two_folders(struct bl_runtime *runtime)
     CHECK(strcmp(bl_workspace_agent(second).session.directory, there.directory) == 0);
     CHECK(first->toolbox != second->toolbox && first->permissions != second->permissions);
     CHECK(runtime->keys == NULL);
-    /* What one allows the other does not. */
+    /* A permission in one workspace does not apply in the other. */
     CHECK_EQUAL(bl_permissions_add(first->permissions, true, "bash(ls *)", NULL), 0);
     bool allow;
     CHECK(bl_permissions_rule(second->permissions, 0, &allow) != NULL && !allow);
@@ -128,9 +128,9 @@ static void ask_for_modes(struct bl_runtime *runtime)
     CHECK_EQUAL(runtime->mode, BL_PERMISSION_READ_ONLY);
     request.mode_chosen = true;
     request.mode = BL_PERMISSION_YOLO;
-    check_refused(runtime, &request, BL_EACCES, "'yolo' lets more through than 'read-only'");
+    check_refused(runtime, &request, BL_EACCES, "'yolo' allows more than 'read-only'");
     request.mode = BL_PERMISSION_ASK;
-    check_refused(runtime, &request, BL_EACCES, "'ask' lets more through");
+    check_refused(runtime, &request, BL_EACCES, "'ask' allows more");
     request.mode = BL_PERMISSION_READ_ONLY;
     struct bl_workspace *place = open_place(runtime, &request);
     if (place == NULL)
@@ -184,7 +184,7 @@ static void mode_is_the_chosen_one_else_the_users_else_the_default(void **state)
     WITH(expect_ask, .provider = "script", .mode_chosen = true, .mode = BL_PERMISSION_ASK);
 }
 
-/* ---- Who answers ----------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static void check_without_key(struct bl_runtime *runtime, const char *key, const char *part)
 {
@@ -214,7 +214,7 @@ static void expect_no_key(struct bl_runtime *runtime)
 
 static void expect_no_model(struct bl_runtime *runtime)
 {
-    check_without_key(runtime, "ANTHROPIC_API_KEY", "there is no model");
+    check_without_key(runtime, "ANTHROPIC_API_KEY", "no model: nothing is configured");
     CHECK(strcmp(runtime->keys[1], "OPENAI_API_KEY") == 0 && runtime->keys[2] == NULL);
 }
 
@@ -335,7 +335,7 @@ static void look_at_servers(struct bl_runtime *runtime)
     CHECK(bl_toolbox_mcp(place->toolbox, 1, &view) && strcmp(view.name, "brought") == 0);
     CHECK(!bl_toolbox_mcp(place->toolbox, 2, &view));
     bl_workspace_close(place);
-    /* What the client brings along takes the place of one of that name. */
+    /* The client's server replaces one of the same name. */
     request.mcp_servers =
         stage_json("[{\"name\":\"given\",\"command\":\"/bin/true\",\"args\":[],\"env\":[]}]");
     place = open_place(runtime, &request);

@@ -40,7 +40,7 @@ static void ids_are_checked(void **state)
         assert_int_equal(bl_session_id_check(bad[i].id, &error), BL_EINVAL);
         assert_int_equal(error.kind, BL_KIND_USAGE);
         assert_non_null(strstr(error.message, bad[i].message));
-        assert_string_equal(error.hint, "use 1 to 64 of a-z, 0-9 and -");
+        assert_string_equal(error.hint, "use 1 to 64 characters from a-z, 0-9 and -");
     }
     memset(huge, 'a', 10000);
     huge[10000] = '\0';

@@ -1,4 +1,4 @@
-/* Answers of a given shape. */
+/* Answers that must match a schema. */
 #include "stage.h"
 
 static const struct bl_json_schema *shape(struct stage *stage, const char *text)
@@ -23,7 +23,7 @@ SCENE(structured_answers_are_repaired_inside_the_turn)
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK(bl_text_equal(result->output, BL_TEXT("{\"n\":1}")));
     CHECK_EQUAL(result->usage.output_tokens, 3);
-    CHECK(strstr(stage->newest_text, "does not have the shape") != NULL);
+    CHECK(strstr(stage->newest_text, "does not match the required JSON Schema") != NULL);
     for (int i = 0; i < 3; i++)
         stage_line(stage, (struct line){.say = "still not"});
     result = stage_turn(stage, "go");

@@ -1,4 +1,4 @@
-/* A connection for tests of it, what it serves, and the end of it that the test holds. */
+/* A connection for its tests, with handlers and the peer's end. */
 #ifndef BELAY_TESTS_RPC_ROOM_H
 #define BELAY_TESTS_RPC_ROOM_H
 
@@ -23,23 +23,23 @@
 #define RESULT(id, result)  "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":" result "}"
 #define FAILURE(id, code)   "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"error\":{\"code\":" code ","
 
-/* A connection, what it serves, and the end of it that the test holds. */
+/* A connection, its handlers, and the peer's end, which the test controls. */
 static struct room {
     struct bl_nursery nursery;
     struct bl_rpc *rpc;
     int fd; /* the peer's end */
     struct bl_descriptor *descriptor;
-    struct bl_buffer in; /* what the peer got; */
-    size_t taken;        /* of which so much was looked at */
+    struct bl_buffer in; /* received by the peer */
+    size_t taken;        /* bytes of it already checked */
     unsigned notified, faults, gone, serving, served;
-    enum bl_stop_reason reason; /* of the last call that was stopped */
-    const char *why;            /* it has gone */
-    char last[64];              /* notification */
+    enum bl_stop_reason reason; /* of the last stopped call */
+    const char *why;            /* reason of the disconnect */
+    char last[64];              /* last notification */
     struct bl_semaphore begun;
     struct bl_semaphore go;
 } room;
 
-/* ---- What is served -------------------------------------------------------------------------- */
+/* ---- Handlers ---- */
 
 BL_UNUSED static void echo(void *context, struct bl_rpc_call *call)
 {
@@ -53,7 +53,7 @@ BL_UNUSED static void echo(void *context, struct bl_rpc_call *call)
     bl_buffer_done(&out);
 }
 
-/* Until it is stopped, or let go. */
+/* Waits until it is stopped or released. */
 BL_UNUSED static void hang(void *context, struct bl_rpc_call *call)
 {
     struct bl_stop stop;
@@ -64,7 +64,7 @@ BL_UNUSED static void hang(void *context, struct bl_rpc_call *call)
     bl_scope_stop_read(bl_rpc_call_scope(call), &stop);
     if (stop.reason != BL_STOP_NONE)
         room.reason = stop.reason;
-    bl_rpc_answer(call, code == 0 ? BL_TEXT("\"let go\"") : BL_TEXT("\"stopped\""));
+    bl_rpc_answer(call, code == 0 ? BL_TEXT("\"given\"") : BL_TEXT("\"stopped\""));
     room.serving--;
 }
 
@@ -128,7 +128,7 @@ BL_UNUSED static void gone(void *context, const char *why)
     (void)context;
     room.gone++;
     room.why = why;
-    CHECK_EQUAL(room.reason, BL_STOP_NONE); /* told before the calls are stopped */
+    CHECK_EQUAL(room.reason, BL_STOP_NONE); /* called before the calls are stopped */
 }
 
 /* ---- A connection and its peer --------------------------------------------------------------- */
@@ -190,7 +190,7 @@ BL_UNUSED static void say(struct bl_text text)
     CHECK_EQUAL(bl_descriptor_write(room.descriptor, text.data, text.size, NULL), 0);
 }
 
-/* The next line, which stays until the next call; empty: there is none. Fails after 20 s. */
+/* Returns the next line, valid until the next call; empty if there is none. Fails after 20 s. */
 BL_UNUSED static struct bl_text hear(void)
 {
     struct bl_scope limit, *outer = bl_scope_current();
@@ -241,7 +241,7 @@ BL_UNUSED static bool hears_begin(const char *expected)
     return right;
 }
 
-/* It lives, and answers whoever asks properly. */
+/* Checks that the connection still answers valid requests. */
 BL_UNUSED static void check_lives(void)
 {
     say(BL_TEXT(REQUEST("\"alive\"", "now")));

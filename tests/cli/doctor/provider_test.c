@@ -33,7 +33,7 @@ static void an_answer_is_reported_with_what_it_cost(void **state)
     assert_int_equal(stage_number_at(answer, "/provider/input_tokens"), 12);
     assert_true(bl_json_double(bl_json_pointer(answer, BL_TEXT("/provider/cost_usd")), &cost));
     assert_true(cost > 0.0000959 && cost < 0.0000961);
-    /* The smallest answer that can be asked for, without tools and thinking. */
+    /* The smallest possible answer, without tools and thinking. */
     assert_int_equal(call.requests, 1);
     assert_non_null(strstr(call.heads[0], "\"max_tokens\":16"));
     assert_null(strstr(call.heads[0], "\"tools\""));
@@ -52,7 +52,7 @@ static void an_answer_in_text(void **state)
     assert_non_null(strstr(call.run.out, "Provider  near (anthropic)\n"));
     assert_non_null(strstr(call.run.out, "Key       from NEAR_PLACE\n"));
     assert_non_null(strstr(call.run.out, "Tokens    12 in, 4 out\n"));
-    assert_non_null(strstr(call.run.out, "Cost      not known\n"));
+    assert_non_null(strstr(call.run.out, "Cost      unknown\n"));
     assert_null(strstr(call.run.out, "sk-the-key"));
 }
 
@@ -90,7 +90,7 @@ static void a_refusal_is_reported_with_what_to_do(void **state)
     talk(&call);
     assert_int_equal(call.run.exit_code, 1);
     assert_non_null(strstr(call.run.out, "Error     auth"));
-    assert_non_null(strstr(call.run.out, "Again     trying again does not help\n"));
+    assert_non_null(strstr(call.run.out, "Retry     does not help\n"));
     assert_string_equal(call.run.err, "");
 }
 
@@ -135,8 +135,8 @@ static void a_wrong_choice_is_a_usage_error(void **state)
     (void)state;
     RUN(&run, "doctor", "--provider", "antropic");
     assert_int_equal(run.exit_code, 2);
-    assert_string_equal(run.err,
-                        "belay doctor: unknown provider 'antropic'; did you mean 'anthropic'?\n");
+    assert_string_equal(
+        run.err, "belay doctor: unknown provider 'antropic'\nhint: did you mean 'anthropic'?\n");
     RUN(&run, "doctor", "--provider", "replay", "--model", "ollama/m");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "doctor", "--provider", "openai", "--json");

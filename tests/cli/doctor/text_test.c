@@ -14,7 +14,7 @@ static const char expected[] =
     "      memory        8.0 GiB\n"
     "      page          4096 bytes\n"
     "\n"
-    "Containment, by default subreaper\n"
+    "Containment (default: subreaper)\n"
     "  --  pidns         cannot start a child: Out of memory\n"
     "  no  cgroup2       /sys/fs/cgroup/user.slice is not delegated to this user,\n"
     "                    and this sentence goes on for longer than a line\n"
@@ -32,7 +32,7 @@ static const char expected[] =
     "\n"
     "Fibers\n"
     "      guard         protected pages\n"
-    "      at most       30000\n"
+    "      maximum       30000\n"
     "      stack         64 KiB\n"
     "\n"
     "Libraries\n"
@@ -40,10 +40,10 @@ static const char expected[] =
     "      libc          2.36 (compiled with 2.36)\n"
     "\n"
     "Limits\n"
-    "      open files    1024, at most unlimited\n"
-    "      processes     5, at most 6\n"
+    "      open files    1024 (hard limit: unlimited)\n"
+    "      processes     5 (hard limit: 6)\n"
     "      memory maps   65530 (vm.max_map_count)\n"
-    "      overcommit    not known (vm.overcommit_memory)\n";
+    "      overcommit    unknown (vm.overcommit_memory)\n";
 
 static void it_is_aligned_marked_and_wrapped(void **state)
 {

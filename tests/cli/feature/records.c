@@ -101,7 +101,7 @@ const char *records_all(void)
     return all;
 }
 
-/* ---- Whether it is whole --------------------------------------------------------------------- */
+/* ---- Consistency ----------------------------------------------------------------------------- */
 
 static void check_json(sqlite3_stmt *row, void *context)
 {
@@ -111,12 +111,12 @@ static void check_json(sqlite3_stmt *row, void *context)
                            (size_t)sqlite3_column_bytes(row, 1)};
     (void)context;
     if (bl_json_read(&arena, json, NULL, &value, NULL) != 0 || !bl_json_is(value, BL_JSON_OBJECT))
-        fail_msg("%s is no JSON object: '%.400s'", sqlite3_column_text(row, 0), json.data);
+        fail_msg("%s is not a JSON object: '%.400s'", sqlite3_column_text(row, 0), json.data);
     bl_arena_done(&arena);
 }
 
-/* Attempts whose row says that they were decided, and what was told of them. One that its owner's
- * death ended was not told of by anybody. */
+/* Attempts that are decided in their row, and their task_ended events. An attempt that ended with
+ * its owner's death has no event. */
 #define UNTOLD                                                                                     \
     "SELECT name || ' of generation ' || record.generation FROM feature_record AS record"          \
     " WHERE feature = %lld AND name LIKE 'attempt/%%'"                                             \
@@ -146,7 +146,7 @@ void records_check(const char *id)
              check_json, NULL);
     const char *missing = records_text(stage_printf(UNTOLD, feature));
     if (missing != NULL)
-        fail_msg("%s is not told of once", missing);
+        fail_msg("%s does not have exactly one event", missing);
     missing = records_text(stage_printf(UNRECORDED, feature));
     if (missing != NULL)
         fail_msg("there is no record of '%.400s'", missing);

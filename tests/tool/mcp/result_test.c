@@ -28,7 +28,7 @@ static void the_parts_of_a_result_become_one_text(void **state)
         {TWICE(TEXT("a\\n"), TEXT("b")), "a\nb", 0, false},
         {TWICE(TEXT("\\na"), TEXT("b")), "\na\nb", 0, false},
         {TWICE(TEXT(""), TEXT("b")), "b", 0, false},
-        {"{\"content\":[]}", "(It answered with nothing.)", 0, false},
+        {"{\"content\":[]}", "(empty result)", 0, false},
         {PART(""), "[part; left out]", 0, false},
         {PART("\"type\":\"audio\""), "[audio; left out]", 0, false},
         {PART("\"type\":\"audio\",\"mimeType\":\"m\""), "[audio: m; left out]", 0, false},
@@ -45,12 +45,12 @@ static void the_parts_of_a_result_become_one_text(void **state)
                "\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"" DOT "\""),
          "[image image/png, 8 bytes]\n[image image/png, 8 bytes]", 2, false},
         {PART("\"type\":\"image\",\"mimeType\":\"image/bmp\",\"data\":\"" DOT "\""),
-         "[image image/bmp, 8 bytes: left out, models take png, jpeg, gif and webp]", 0, false},
+         "[image image/bmp, 8 bytes: left out, models accept png, jpeg, gif and webp]", 0, false},
         {"{\"structuredContent\":{\"a\":[1]}}", "{\"a\":[1]}", 0, false},
         {"{\"content\":[{" TEXT("a") "}],\"structuredContent\":{\"a\":1}}", "a", 0, false},
         {"{\"content\":[{" TEXT("a") "}],\"isError\":true}", "a", 0, true},
-        {"{\"content\":{}}",
-         "The server's answer is not the result of a tool: it has no 'content'.", 0, true},
+        {"{\"content\":{}}", "The server's response is not a tool result: it has no 'content'.", 0,
+         true},
     };
     (void)state;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -89,7 +89,7 @@ static void a_result_that_is_too_long_has_its_head_and_tail(void **state)
         assert_true(bl_text_ends_with(result.text, BL_TEXT("x>")));
         text[size - 1] = 'x';
     }
-    /* Names are cut, too. */
+    /* Names are shortened, too. */
     text[201] = '\0';
     const char *json = bl_arena_printf(&arena, PART("\"type\":\"%s\""), text).data;
     struct bl_text expected = bl_arena_printf(&arena, "[%.200s; left out]", text);
