@@ -4,7 +4,7 @@
 Usage: categories.py OUTPUT
 
 The code space is cut into runs of one category, each a number: first code point << 5 | category.
-Characters whose simple case folding is the same are alike: each is paired with every other.
+Characters with the same simple case folding are case variants: each is paired with every other.
 """
 
 import sys

@@ -1,22 +1,22 @@
-/* The finder of lines.
+/* The line finder.
  *
  * Design notes. The search of pattern.c goes from one set of instructions to the next with each
- * character. Here each set that was met gets a row of a table, with a column for each class of
- * characters that the pattern tells apart, and a step that was made once is looked up ever after.
- * Rows are made when they are needed; when the memory for them is used up all are forgotten, and
- * the search goes on from the set where it stands: so it stays linear, whatever the pattern.
+ * character. Here each set gets a row of a table, with a column for each class of characters that
+ * the pattern distinguishes, so that each step is computed once and then looked up. Rows are made
+ * when they are needed. When their memory is used up, all rows are discarded, and the search
+ * continues from the current set: it stays linear, whatever the pattern.
  *
- * The end of a line is a class of its own: there the set either matches or gives way to the set of
- * a line's beginning. So a whole text is run through in one loop, line by line only where a line
+ * The end of a line is a separate class: there the set either matches or is replaced by the set of
+ * a line's beginning. So one loop scans the whole text, and goes line by line only where a line
  * matches. Two columns are never filled, so that their bytes leave the loop: a CR, which ends a
- * line when an LF follows, and the bytes of characters beyond ASCII, which are decoded first.
+ * line if an LF follows, and the bytes of characters beyond ASCII, which are decoded first.
  *
- * Where every match holds a certain literal text, that is looked for first, by its rarest byte. */
+ * If every match contains a certain literal text, the finder first looks for its rarest byte. */
 #include <stdlib.h>
 
 #include "pattern.h"
 
-/* What a step may lead to, beside a row: rows begin at the width of the table, which is larger. */
+/* The results of a step other than a row. Rows begin at the width of the table, which is larger. */
 enum {
     STEP_UNKNOWN,
     STEP_FOUND,
@@ -44,12 +44,12 @@ struct row {
 struct bl_line_finder {
     const struct bl_pattern *pattern;
     const atomic_bool *stopped;
-    /* In every match; size 0: none is. */
+    /* The text in every match; size 0 if there is none. */
     char literal[LITERAL_MAX];
     size_t literal_size;
     size_t rare;   /* offset of its rarest byte */
-    bool is_whole; /* the pattern is that text, and nothing else */
-    /* Classes of characters: interval i is from bounds[i] to before bounds[i + 1]. */
+    bool is_whole; /* the pattern is only that text */
+    /* Character classes: interval i is from bounds[i] to before bounds[i + 1]. */
     uint32_t *bounds;
     uint32_t *interval_class;
     uint32_t interval_count;
@@ -66,7 +66,7 @@ struct bl_line_finder {
     struct row *rows;
     uint32_t *members;
     size_t member_count;
-    uint32_t *slots; /* of a hash: rows, NO_ROW: free */
+    uint32_t *slots; /* hash table of rows; NO_ROW if free */
     uint32_t slot_mask;
     uint32_t start; /* step to the row of a line's beginning */
     bool has_begin;
@@ -74,7 +74,7 @@ struct bl_line_finder {
     struct set sets[2];
 };
 
-/* ---- Classes of characters ------------------------------------------------------------------- */
+/* ---- Character classes ----------------------------------------------------------------------- */
 
 static int pattern_line_compare_numbers(const void *left, const void *right)
 {
@@ -127,15 +127,15 @@ static void make_intervals(struct bl_line_finder *finder)
     finder->interval_class = bl_zalloc(kept * sizeof *finder->interval_class);
 }
 
-/* What splits classes: how many intervals each has, how many of those the ranges in hand take, and
- * the class that these then become. */
+/* The counts with which classes are split: for each class, the number of its intervals, how many of
+ * them the current ranges cover, and the class that those become. */
 struct splitter {
     uint32_t *sizes;
     uint32_t *taken;
     uint32_t *becomes;
 };
 
-/* Tells the characters of some ranges apart from all others. */
+/* Splits the classes so that no class has characters both inside and outside the ranges. */
 static void split_classes(struct bl_line_finder *finder, struct splitter *splitter,
                           const struct range *ranges, uint32_t count)
 {
@@ -200,8 +200,8 @@ static void make_classes(struct bl_line_finder *finder)
 
 /* ---- The literal ----------------------------------------------------------------------------- */
 
-/* True for a character that is found in a text by its bytes: a surrogate never is, and the
- * replacement character also stands for bytes that are none. */
+/* True for a character that can be found in a text by its bytes: a surrogate never occurs, and the
+ * replacement character also stands for invalid bytes. */
 static bool pattern_line_is_plain(struct instruction instruction)
 {
     char bytes[4];
@@ -210,8 +210,8 @@ static bool pattern_line_is_plain(struct instruction instruction)
            bl_utf8_encode(point, bytes) > 0;
 }
 
-/* The longest run of characters that every match holds: of instructions that nothing jumps over.
- * What takes no character does not end a run. */
+/* Finds the longest run of characters in every match: of instructions that no jump skips.
+ * Instructions that take no character do not end a run. */
 static void find_longest_run(struct bl_line_finder *finder)
 {
     const struct bl_pattern *pattern = finder->pattern;
@@ -235,7 +235,7 @@ static void find_longest_run(struct bl_line_finder *finder)
     }
 }
 
-/* Bytes of sources and prose from the commonest on; what is not here is rare. */
+/* Bytes of source code and prose, the most common first; all others are rare. */
 static const char common_bytes[] = " etaoinrslcdu_mpfhgbvy.,;()w-x=*k/\"'0123>:AETSIRCNjq#";
 
 static size_t rarity(char byte)
@@ -261,7 +261,7 @@ static void make_literal(struct bl_line_finder *finder)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static void forget_rows(struct bl_line_finder *finder)
+static void discard_rows(struct bl_line_finder *finder)
 {
     memset(finder->table, 0, (size_t)finder->row_count * finder->width * sizeof *finder->table);
     memset(finder->slots, 0xFF, ((size_t)finder->slot_mask + 1) * sizeof *finder->slots);
@@ -277,8 +277,8 @@ static uint32_t hash_members(const uint32_t *members, uint32_t count, uint32_t f
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Step to the row of that set, whose members are sorted; makes it when it is new. `*ret_forgot`:
- * all other rows are gone. */
+/* Returns the step to the row of a set, whose members are sorted; makes the row if it is new.
+ * `*ret_forgot` is true if all other rows were discarded. */
 static uint32_t row_of(struct bl_line_finder *finder, const uint32_t *members, uint32_t count,
                        uint32_t flags, bool *ret_forgot)
 {
@@ -294,7 +294,7 @@ static uint32_t row_of(struct bl_line_finder *finder, const uint32_t *members, u
     *ret_forgot =
         finder->row_count == finder->row_max || finder->member_count + count > MEMBERS_MAX;
     if (*ret_forgot)
-        forget_rows(finder);
+        discard_rows(finder);
     uint32_t slot = hash & finder->slot_mask;
     while (finder->slots[slot] != NO_ROW)
         slot = (slot + 1) & finder->slot_mask;
@@ -306,8 +306,8 @@ static uint32_t row_of(struct bl_line_finder *finder, const uint32_t *members, u
     return finder->row_count++ * finder->width;
 }
 
-/* Where the step from a row over a character of that class leads. All other rows may be gone then,
- * that one included. */
+/* Computes the step from a row over a character of that class. This may discard all other rows,
+ * including that one. */
 static uint32_t pattern_line_make_step(struct bl_line_finder *finder, uint32_t from, uint32_t class)
 {
     const struct bl_pattern *pattern = finder->pattern;
@@ -375,16 +375,16 @@ struct bl_line_finder *bl_line_finder_new(const struct bl_pattern *pattern,
     finder->slot_mask = 1;
     while (finder->slot_mask < 2 * finder->row_max)
         finder->slot_mask = finder->slot_mask * 2 + 1;
-    /* Zeroed memory of the system costs nothing before it is used. */
+    /* Zeroed memory from the system costs nothing until it is used. */
     finder->table = bl_zalloc((size_t)finder->row_max * finder->width * sizeof *finder->table);
     finder->rows = bl_alloc(finder->row_max * sizeof *finder->rows);
     finder->slots = bl_alloc(((size_t)finder->slot_mask + 1) * sizeof *finder->slots);
-    /* A set has at most as many members as the program has instructions: fewer than MEMBERS_MAX. */
+    /* A set has at most one member per instruction of the program: fewer than MEMBERS_MAX. */
     finder->members = bl_alloc(MEMBERS_MAX * sizeof *finder->members);
     for (size_t i = 0; i < 2; i++)
         finder->sets[i] = (struct set){bl_zalloc(pattern->size * sizeof(uint32_t)),
                                        bl_zalloc(pattern->size * sizeof(uint32_t)), 0};
-    forget_rows(finder);
+    discard_rows(finder);
     return finder;
 }
 
@@ -411,7 +411,7 @@ static bool pattern_line_is_stopped(const struct bl_line_finder *finder)
     return finder->stopped != NULL && atomic_load_explicit(finder->stopped, memory_order_relaxed);
 }
 
-/* Through the table as far as it is known. Returns where a byte leaves it; `*state` is the row
+/* Follows the known steps of the table. Returns the first byte without one; `*state` is the row
  * there. */
 static const unsigned char *run_known(const struct bl_line_finder *finder, const unsigned char *at,
                                       const unsigned char *end, uint32_t *state)
@@ -477,13 +477,14 @@ static uint32_t step_over(struct bl_line_finder *finder, uint32_t state, uint32_
     return step != STEP_UNKNOWN ? step : pattern_line_make_step(finder, state, class);
 }
 
-/* A place in the first line that matches; NULL: there is none. `at` is the beginning of a line. */
+/* Returns a place in the first line that matches, or NULL if there is none. `at` is the beginning
+ * of a line. */
 static const unsigned char *pattern_line_find_place(struct bl_line_finder *finder,
                                                     const unsigned char *at,
                                                     const unsigned char *end)
 {
     uint32_t state = start_step(finder), newline = finder->byte_column['\n'];
-    bool open = false; /* a line without its end */
+    bool open = false; /* the current line has no end yet */
     while (at < end && !pattern_line_is_stopped(finder)) {
         const unsigned char *from = at;
         size_t size;
@@ -511,7 +512,7 @@ static const unsigned char *pattern_line_find_place(struct bl_line_finder *finde
     return open && at == end && step_over(finder, state, newline) == STEP_FOUND ? end : NULL;
 }
 
-/* Where the literal stands at or after `at`; NULL: nowhere. */
+/* Returns the first place of the literal at or after `at`, or NULL if there is none. */
 static const char *find_literal(const struct bl_line_finder *finder, const char *at,
                                 const char *end)
 {
@@ -526,14 +527,14 @@ static const char *find_literal(const struct bl_line_finder *finder, const char 
         if (memcmp(at, finder->literal, size) == 0)
             return at;
         at++;
-        /* That byte is not rare here. */
+        /* That byte is not rare in this text. */
         if (++misses > MISSES_FREE + (size_t)(at - from) / BYTES_PER_MISS)
             return memmem(at, (size_t)(end - at), finder->literal, size);
     }
     return NULL;
 }
 
-/* The line around a place; `*ret_next` is where the one after it begins. */
+/* Returns the line around a place; `*ret_next` is the start of the line after it. */
 static struct bl_text line_around(struct bl_text text, size_t from, size_t place, size_t *ret_next)
 {
     const char *before = place > from ? memrchr(text.data + from, '\n', place - from) : NULL;

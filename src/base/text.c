@@ -58,8 +58,8 @@ struct bl_text bl_text_trim(struct bl_text text)
     return text;
 }
 
-/* An empty text has no parts, wherever its data points; so a separator at the very end closes the
- * last part instead of opening an empty one. */
+/* An empty text has no parts, wherever its data points. So a separator at the very end closes the
+ * last part instead of starting an empty one. */
 bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_part)
 {
     *ret_part = (struct bl_text){0};
@@ -74,9 +74,9 @@ bool bl_text_split(struct bl_text *rest, char separator, struct bl_text *ret_par
     return true;
 }
 
-/* Digits, with a leading minus if wanted; a plus, spaces and the empty text are no numbers. The
- * digits are read to their end before the size is judged, so that "99999999999999999999x" is broken
- * and not too large. */
+/* Accepts digits with an optional leading minus; a plus, spaces and an empty text are not numbers.
+ * All digits are read before the size is checked, so that "99999999999999999999x" is malformed and
+ * not too large. */
 int bl_text_to_int64(struct bl_text text, int64_t *ret_value)
 {
     bool negative = text.size > 0 && text.data[0] == '-';
@@ -84,7 +84,7 @@ int bl_text_to_int64(struct bl_text text, int64_t *ret_value)
     if (i == text.size)
         return BL_EPARSE;
 
-    /* Counted downwards: the negative range is the larger one. */
+    /* Accumulates negative values, because the negative range is the larger one. */
     int64_t value = 0;
     bool fits = true;
     for (; i < text.size; i++) {
@@ -118,7 +118,7 @@ const char *bl_names_get(const struct bl_names *names, size_t value)
 bool bl_names_find(const struct bl_names *names, struct bl_text name, size_t *ret_value)
 {
     for (size_t i = 0; i < names->count; i++) {
-        if (names->names[i] == NULL || !bl_text_equal(bl_text_from(names->names[i]), name))
+        if (names->names[i] == NULL || !bl_text_is(name, names->names[i]))
             continue;
         *ret_value = i;
         return true;

@@ -8,8 +8,8 @@ enum sequence {
     SEQUENCE_CUT, /* good so far; more bytes could complete it */
 };
 
-/* What a lead byte announces: how many bytes follow, and the range of the first of them, which is
- * narrower than 80..BF where overlong forms, surrogates or values above U+10FFFF would begin. */
+/* The properties of a lead byte: how many bytes follow, and the range of the first of them. That
+ * range is narrower than 80..BF to exclude overlong forms, surrogates and values above U+10FFFF. */
 struct lead {
     unsigned follow;
     unsigned char low;
@@ -29,8 +29,8 @@ static bool lead_read(unsigned char byte, struct lead *ret_lead)
     return true;
 }
 
-/* The sequence at the front of the last bytes of a text, which may lack some; the first is not
- * ASCII. */
+/* Reads the sequence at the front of the last bytes of a text, which may be incomplete. The first
+ * byte is not ASCII. */
 static enum sequence last_read(const unsigned char *bytes, size_t size, uint32_t *ret_code_point,
                                size_t *ret_length)
 {
@@ -52,8 +52,9 @@ static enum sequence last_read(const unsigned char *bytes, size_t size, uint32_t
     return SEQUENCE_GOOD;
 }
 
-/* The sequence at the front of at least four bytes, of which the first is not ASCII: its length, or
- * 0 when it is broken. The common case, without a look at the end for each byte. */
+/* Reads the sequence at the front of at least four bytes, the first of which is not ASCII. Returns
+ * its length, or 0 if it is invalid. This is the common case, which needs no bounds check per byte.
+ */
 static inline size_t whole_read(const unsigned char *bytes, uint32_t *ret_code_point)
 {
     uint32_t lead = bytes[0];
@@ -78,8 +79,8 @@ static inline size_t whole_read(const unsigned char *bytes, uint32_t *ret_code_p
                : 0;
 }
 
-/* Reads the sequence at the front of `size` bytes, at least one. The code point and the length mean
- * something only when it is good. */
+/* Reads the sequence at the front of `size` bytes, at least one. The code point and the length are
+ * valid only if the sequence is. */
 static inline enum sequence sequence_read(const unsigned char *bytes, size_t size,
                                           uint32_t *ret_code_point, size_t *ret_length)
 {
@@ -95,7 +96,7 @@ static inline enum sequence sequence_read(const unsigned char *bytes, size_t siz
     return last_read(bytes, size, ret_code_point, ret_length);
 }
 
-/* How many bytes at the front are ASCII, looked at by eights. */
+/* Returns how many bytes at the front are ASCII. Checks eight at a time. */
 static size_t ascii_run(const char *data, size_t size)
 {
     size_t run = 0;
@@ -117,7 +118,8 @@ static size_t ascii_run(const char *data, size_t size)
     return run;
 }
 
-/* Looks for runs of ASCII only at an ASCII byte: in other scripts the look would be in vain. */
+/* Looks for a run of ASCII only at an ASCII byte, so that other scripts do not pay for the check.
+ */
 size_t bl_utf8_valid_prefix(struct bl_text text, bool *ret_cut)
 {
     const unsigned char *bytes = (const unsigned char *)text.data;
@@ -187,8 +189,8 @@ size_t bl_utf8_encode(uint32_t code_point, char out[4])
     return 4;
 }
 
-/* Only the last three bytes can be the beginning of a sequence. A text that itself ends inside one
- * is cut there too, however large `size` is; bytes that are broken anyway stay. */
+/* Only the last three bytes can begin an incomplete sequence. A text that itself ends inside a
+ * sequence is cut there too, however large `size` is; invalid bytes are kept. */
 struct bl_text bl_utf8_cut(struct bl_text text, size_t size)
 {
     if (text.size > size)
@@ -222,4 +224,19 @@ size_t bl_utf8_count(struct bl_text text)
         text = (struct bl_text){text.data + length, text.size - length};
     }
     return count;
+}
+
+struct bl_text bl_utf8_title(struct bl_text text, size_t count_max)
+{
+    struct bl_text line = {0};
+    size_t size = 0;
+    uint32_t code_point;
+    while (line.size == 0 && bl_text_split(&text, '\n', &line))
+        line = bl_text_trim(line);
+    for (size_t count = 0; size < line.size && count < count_max; count++) {
+        size_t step =
+            bl_utf8_decode((struct bl_text){line.data + size, line.size - size}, &code_point);
+        size += step > 0 ? step : 1;
+    }
+    return (struct bl_text){line.data, size};
 }

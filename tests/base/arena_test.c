@@ -31,8 +31,7 @@ static bool poisoned(const char *address)
 #endif
 }
 
-/* Runs `body` in a child that must die of SIGABRT, and gives back what it wrote on standard error.
- */
+/* Runs `body` in a child that must die of SIGABRT, and returns its output on standard error. */
 static void expect_abort(void (*body)(void), char *out, size_t size)
 {
     int ends[2];
@@ -72,7 +71,7 @@ static void a_zeroed_struct_is_an_empty_arena(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void every_allocation_is_aligned_and_its_own(void **state BL_UNUSED)
+static void every_allocation_is_aligned_and_distinct(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     struct bl_random random;
@@ -248,7 +247,7 @@ static void an_older_allocation_is_copied_to_grow_and_stays_to_shrink(void **sta
     bl_arena_done(&arena);
 }
 
-static void a_large_allocation_that_moves_leaves_no_pages_behind(void **state BL_UNUSED)
+static void moving_a_large_allocation_releases_its_pages(void **state BL_UNUSED)
 {
     size_t size = (size_t)8 << 20, page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
     static unsigned char pages[4096];
@@ -268,7 +267,7 @@ static void a_large_allocation_that_moves_leaves_no_pages_behind(void **state BL
     bl_arena_done(&arena);
 }
 
-static void resize_of_nothing_allocates(void **state BL_UNUSED)
+static void resizing_null_allocates(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     bl_arena_init(&arena);
@@ -282,8 +281,7 @@ static void resize_of_nothing_allocates(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-/* One run grows and shrinks at random among other allocations, and is compared with a plain copy.
- */
+/* One allocation grows and shrinks at random among others, and is compared with a plain copy. */
 static void resizing_at_random_keeps_the_bytes(void **state BL_UNUSED)
 {
     static unsigned char model[20000];
@@ -393,11 +391,11 @@ static void running_out_of_memory_ends_the_process_with_a_message(void **state B
 {
     char out[4096];
     expect_abort(ask_for_out_of_memory, out, sizeof out);
-    assert_string_equal(out, "belay: out of memory (12345 bytes wanted)\n");
+    assert_string_equal(out, "belay: out of memory (12345 bytes requested)\n");
     expect_abort(ask_arena_for_all_there_is, out, sizeof out);
-    assert_string_equal(out, "belay: out of memory (18446744073709551615 bytes wanted)\n");
+    assert_string_equal(out, "belay: out of memory (18446744073709551615 bytes requested)\n");
     expect_abort(ask_resize_for_nearly_all_there_is, out, sizeof out);
-    assert_string_equal(out, "belay: out of memory (18446744073709551607 bytes wanted)\n");
+    assert_string_equal(out, "belay: out of memory (18446744073709551607 bytes requested)\n");
 }
 
 static void the_heap_gives_memory_for_size_zero(void **state BL_UNUSED)
@@ -415,7 +413,7 @@ static void the_heap_gives_memory_for_size_zero(void **state BL_UNUSED)
 }
 
 SUITE(arena, cmocka_unit_test(a_zeroed_struct_is_an_empty_arena),
-      cmocka_unit_test(every_allocation_is_aligned_and_its_own),
+      cmocka_unit_test(every_allocation_is_aligned_and_distinct),
       cmocka_unit_test(empty_allocations_are_unique),
       cmocka_unit_test(chunks_start_at_1_kib_and_double_up_to_1_mib),
       cmocka_unit_test(a_large_request_gets_a_chunk_of_its_own_size),
@@ -426,8 +424,8 @@ SUITE(arena, cmocka_unit_test(a_zeroed_struct_is_an_empty_arena),
       cmocka_unit_test(the_newest_allocation_grows_and_shrinks_in_place),
       cmocka_unit_test(the_newest_allocation_fills_its_chunk_to_the_last_byte),
       cmocka_unit_test(an_older_allocation_is_copied_to_grow_and_stays_to_shrink),
-      cmocka_unit_test(a_large_allocation_that_moves_leaves_no_pages_behind),
-      cmocka_unit_test(resize_of_nothing_allocates),
+      cmocka_unit_test(moving_a_large_allocation_releases_its_pages),
+      cmocka_unit_test(resizing_null_allocates),
       cmocka_unit_test(resizing_at_random_keeps_the_bytes),
       cmocka_unit_test(texts_are_copied_and_end_in_nul),
       cmocka_unit_test(printf_formats_short_and_long_texts),

@@ -1,6 +1,6 @@
 #include "suite.h"
 
-static void an_append_of_nothing_is_fine(void **state BL_UNUSED)
+static void an_empty_append_is_fine(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
     bl_buffer_init(&buffer, 0);
@@ -11,7 +11,7 @@ static void an_append_of_nothing_is_fine(void **state BL_UNUSED)
     bl_buffer_done(&buffer);
 }
 
-static void a_buffer_fills_to_its_very_maximum_and_not_above(void **state BL_UNUSED)
+static void a_buffer_fills_to_its_maximum_and_not_beyond(void **state BL_UNUSED)
 {
     for (size_t maximum = 0; maximum < 300; maximum += 7) {
         struct bl_buffer buffer;
@@ -59,7 +59,7 @@ static void capacity_doubles(void **state BL_UNUSED)
     bl_buffer_done(&buffer);
 }
 
-static void sizes_that_would_wrap_are_over_the_limit(void **state BL_UNUSED)
+static void sizes_that_would_overflow_exceed_the_limit(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
     bl_buffer_init(&buffer, 1000);
@@ -139,10 +139,10 @@ static void a_buffer_can_be_appended_to_itself(void **state BL_UNUSED)
     bl_buffer_done(&buffer);
 }
 
-SUITE(buffer, cmocka_unit_test(an_append_of_nothing_is_fine),
-      cmocka_unit_test(a_buffer_fills_to_its_very_maximum_and_not_above),
+SUITE(buffer, cmocka_unit_test(an_empty_append_is_fine),
+      cmocka_unit_test(a_buffer_fills_to_its_maximum_and_not_beyond),
       cmocka_unit_test(an_append_over_the_maximum_adds_nothing), cmocka_unit_test(capacity_doubles),
-      cmocka_unit_test(sizes_that_would_wrap_are_over_the_limit),
+      cmocka_unit_test(sizes_that_would_overflow_exceed_the_limit),
       cmocka_unit_test(reserve_makes_room_that_can_be_written),
       cmocka_unit_test(printf_appends_what_fits_exactly),
       cmocka_unit_test(consume_drops_from_the_front),

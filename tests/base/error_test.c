@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 
-static void every_code_has_a_name_and_a_sentence(void **state BL_UNUSED)
+static void every_code_has_a_name_and_a_description(void **state BL_UNUSED)
 {
 #define CHECK(code, value, sentence)                                                               \
     assert_int_equal(code, value);                                                                 \
@@ -63,7 +63,7 @@ static void set_fills_all_parts_and_returns_the_code(void **state BL_UNUSED)
     assert_string_equal(error.hint, "make one");
 }
 
-static void the_first_detail_stays(void **state BL_UNUSED)
+static void the_first_error_is_kept(void **state BL_UNUSED)
 {
     struct bl_error error = {0};
     bl_error_set(&error, BL_ENOENT, BL_KIND_FILESYSTEM, "open", "/a", "first");
@@ -80,7 +80,7 @@ static void the_first_detail_stays(void **state BL_UNUSED)
     assert_string_equal(error.hint, "first hint");
 }
 
-static void nothing_to_fill_and_nothing_to_say_are_fine(void **state BL_UNUSED)
+static void null_errors_and_empty_messages_are_fine(void **state BL_UNUSED)
 {
     assert_int_equal(bl_error_set(NULL, BL_EIO, BL_KIND_TOOL, "run", "b", "%d", 1), BL_EIO);
     bl_error_hint(NULL, "hint");
@@ -97,7 +97,7 @@ static void nothing_to_fill_and_nothing_to_say_are_fine(void **state BL_UNUSED)
     assert_string_equal(error.message, "in use");
 }
 
-static void what_an_earlier_use_left_behind_is_overwritten(void **state BL_UNUSED)
+static void leftovers_of_an_earlier_use_are_overwritten(void **state BL_UNUSED)
 {
     struct bl_error error;
     memset(&error, 'x', sizeof error);
@@ -109,8 +109,8 @@ static void what_an_earlier_use_left_behind_is_overwritten(void **state BL_UNUSE
     assert_string_equal(error.target, "");
 }
 
-/* Each shift of a text of four-byte characters ends at another byte of one. */
-static void long_texts_are_cut_at_a_character(void **state BL_UNUSED)
+/* Each shift of a text of four-byte characters ends at a different byte of a character. */
+static void long_texts_are_truncated_at_a_character(void **state BL_UNUSED)
 {
     char text[2048];
     for (size_t shift = 0; shift < 4; shift++) {
@@ -141,7 +141,7 @@ static void long_texts_are_cut_at_a_character(void **state BL_UNUSED)
     }
 }
 
-static void a_text_that_just_fits_is_not_cut(void **state BL_UNUSED)
+static void a_text_that_just_fits_is_not_truncated(void **state BL_UNUSED)
 {
     struct bl_error error = {0};
     char text[sizeof error.message];
@@ -151,12 +151,12 @@ static void a_text_that_just_fits_is_not_cut(void **state BL_UNUSED)
     assert_string_equal(error.message, text);
 }
 
-SUITE(error, cmocka_unit_test(every_code_has_a_name_and_a_sentence),
+SUITE(error, cmocka_unit_test(every_code_has_a_name_and_a_description),
       cmocka_unit_test(every_kind_has_a_name),
       cmocka_unit_test(errno_values_map_to_codes_with_either_sign),
       cmocka_unit_test(set_fills_all_parts_and_returns_the_code),
-      cmocka_unit_test(the_first_detail_stays),
-      cmocka_unit_test(nothing_to_fill_and_nothing_to_say_are_fine),
-      cmocka_unit_test(what_an_earlier_use_left_behind_is_overwritten),
-      cmocka_unit_test(long_texts_are_cut_at_a_character),
-      cmocka_unit_test(a_text_that_just_fits_is_not_cut));
+      cmocka_unit_test(the_first_error_is_kept),
+      cmocka_unit_test(null_errors_and_empty_messages_are_fine),
+      cmocka_unit_test(leftovers_of_an_earlier_use_are_overwritten),
+      cmocka_unit_test(long_texts_are_truncated_at_a_character),
+      cmocka_unit_test(a_text_that_just_fits_is_not_truncated));

@@ -6,16 +6,16 @@
 
 #include "suite.h"
 
-static void as_much_is_read_as_fits(void **state BL_UNUSED)
+static void reading_stops_when_the_buffer_is_full(void **state BL_UNUSED)
 {
     char data[8];
-    errno = EINTR; /* of an earlier call, and nothing to this one */
+    errno = EINTR; /* from an earlier call; must have no effect */
     assert_true(bl_text_equal(bl_file_read(AT_FDCWD, "/proc/self/comm", data, 4), BL_TEXT("base")));
     assert_int_equal(bl_file_read(AT_FDCWD, "/dev/zero", data, sizeof data).size, sizeof data);
     assert_int_equal(bl_file_read(AT_FDCWD, "/dev/null", data, sizeof data).size, 0);
 }
 
-static void what_cannot_be_opened_is_empty(void **state BL_UNUSED)
+static void an_unreadable_file_is_empty(void **state BL_UNUSED)
 {
     char data[8];
     assert_int_equal(bl_file_read(AT_FDCWD, "/nowhere/at/all", data, sizeof data).size, 0);
@@ -41,7 +41,7 @@ static void check_load(const char *path, size_t size_max, int code, const char *
     bl_buffer_done(&out);
 }
 
-/* A name below a folder of its own, which is made. */
+/* Returns a path in a new, separate folder. */
 static const char *make_folder(struct bl_arena *arena, const char *name)
 {
     const char *base = getenv("TMPDIR");
@@ -67,25 +67,25 @@ static void whole_files_are_loaded(void **state BL_UNUSED)
     struct bl_buffer out;
 
     assert_int_equal(write(fd, "inside", 6), 6);
-    errno = EINTR; /* of an earlier call, and nothing to this one */
+    errno = EINTR; /* from an earlier call; must have no effect */
     assert_int_equal(bl_file_load(path, 6, &out, &why), 0);
     assert_true(bl_text_equal(bl_buffer_text(&out), BL_TEXT("inside")));
     bl_buffer_done(&out);
-    check_load(path, 5, BL_ELIMIT, "it is too large");
-    /* Larger than what is read at once; a hole costs no disk. */
+    check_load(path, 5, BL_ELIMIT, "too large");
+    /* Larger than one read; a hole uses no disk space. */
     assert_int_equal(ftruncate(fd, 200000), 0);
     check_load(path, 200000, 0, NULL);
-    check_load(path, 199999, BL_ELIMIT, "it is too large");
+    check_load(path, 199999, BL_ELIMIT, "too large");
     close(fd);
     unlink(path);
     check_load(path, 5, BL_ENOENT, "No such file or directory");
     remove_folder(&arena, path);
 }
 
-static void what_is_no_regular_file_is_not_loaded(void **state BL_UNUSED)
+static void only_regular_files_are_loaded(void **state BL_UNUSED)
 {
-    check_load("/", 9, BL_EINVAL, "it is a directory");
-    check_load("/dev/zero", 9, BL_EINVAL, "it is not a regular file");
+    check_load("/", 9, BL_EINVAL, "is a directory");
+    check_load("/dev/zero", 9, BL_EINVAL, "not a regular file");
     check_load("/dev/null/x", 9, BL_ENOENT, "Not a directory");
 }
 
@@ -103,7 +103,7 @@ static void the_root_of_a_repository_is_the_nearest_with_git(void **state BL_UNU
     remove_folder(&arena, git);
 }
 
-static void folders_are_made_with_those_above_them(void **state BL_UNUSED)
+static void folders_are_made_with_their_parents(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     const char *first = make_folder(&arena, "first");
@@ -145,7 +145,7 @@ static void the_users_folders_are_named_by_variables(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_variable_that_is_empty_is_not_set(void **state BL_UNUSED)
+static void an_empty_variable_counts_as_unset(void **state BL_UNUSED)
 {
     setenv("BELAY_TEST_VARIABLE", "x", 1);
     assert_string_equal(bl_variable("BELAY_TEST_VARIABLE"), "x");
@@ -155,11 +155,11 @@ static void a_variable_that_is_empty_is_not_set(void **state BL_UNUSED)
     assert_null(bl_variable("BELAY_TEST_VARIABLE"));
 }
 
-SUITE(file, cmocka_unit_test(folders_are_made_with_those_above_them),
-      cmocka_unit_test(a_variable_that_is_empty_is_not_set),
+SUITE(file, cmocka_unit_test(folders_are_made_with_their_parents),
+      cmocka_unit_test(an_empty_variable_counts_as_unset),
       cmocka_unit_test(the_users_folders_are_named_by_variables),
-      cmocka_unit_test(as_much_is_read_as_fits), cmocka_unit_test(what_cannot_be_opened_is_empty),
+      cmocka_unit_test(reading_stops_when_the_buffer_is_full),
+      cmocka_unit_test(an_unreadable_file_is_empty),
       cmocka_unit_test(a_path_is_relative_to_the_directory),
-      cmocka_unit_test(whole_files_are_loaded),
-      cmocka_unit_test(what_is_no_regular_file_is_not_loaded),
+      cmocka_unit_test(whole_files_are_loaded), cmocka_unit_test(only_regular_files_are_loaded),
       cmocka_unit_test(the_root_of_a_repository_is_the_nearest_with_git));

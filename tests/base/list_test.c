@@ -20,7 +20,7 @@ static void assert_values(const struct bl_list *head, const int *values, size_t 
     assert_ptr_equal(head->previous, previous);
 }
 
-static void links_go_where_they_are_put(void **state BL_UNUSED)
+static void links_are_inserted_in_place(void **state BL_UNUSED)
 {
     struct bl_list head;
     struct item items[4] = {{.value = 0}, {.value = 1}, {.value = 2}, {.value = 3}};
@@ -34,7 +34,7 @@ static void links_go_where_they_are_put(void **state BL_UNUSED)
     assert_values(&head, (int[]){0, 1, 3, 2}, 4);
 }
 
-static void removing_twice_does_no_harm(void **state BL_UNUSED)
+static void removing_twice_is_harmless(void **state BL_UNUSED)
 {
     struct bl_list head;
     struct item items[3] = {{.value = 0}, {.value = 1}, {.value = 2}};
@@ -59,7 +59,7 @@ static void pop_takes_the_first_until_none_is_left(void **state BL_UNUSED)
     assert_null(bl_list_pop_front(&head));
 }
 
-static void the_visited_link_may_be_removed_on_the_way(void **state BL_UNUSED)
+static void the_current_link_may_be_removed_in_a_loop(void **state BL_UNUSED)
 {
     struct bl_list head, other;
     struct item items[6];
@@ -82,7 +82,7 @@ static void the_visited_link_may_be_removed_on_the_way(void **state BL_UNUSED)
     assert_true(bl_list_empty(&head));
 }
 
-SUITE(list, cmocka_unit_test(links_go_where_they_are_put),
-      cmocka_unit_test(removing_twice_does_no_harm),
+SUITE(list, cmocka_unit_test(links_are_inserted_in_place),
+      cmocka_unit_test(removing_twice_is_harmless),
       cmocka_unit_test(pop_takes_the_first_until_none_is_left),
-      cmocka_unit_test(the_visited_link_may_be_removed_on_the_way));
+      cmocka_unit_test(the_current_link_may_be_removed_in_a_loop));

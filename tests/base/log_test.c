@@ -24,7 +24,7 @@ static void keep(void *context, const struct bl_log_record *record)
     assert_int_equal(bl_log_format(record, &kept->lines), 0);
 }
 
-/* The line of one record without its time and level. */
+/* Returns the line of one record, without its time and level. */
 static const char *shown(const char *message, const struct bl_log_field *fields, size_t count)
 {
     static char out[4096];
@@ -47,7 +47,7 @@ static const char *shown(const char *message, const struct bl_log_field *fields,
     shown(message, (const struct bl_log_field[]){__VA_ARGS__},                                     \
           BL_COUNT(((const struct bl_log_field[]){__VA_ARGS__})))
 
-/* Ends with the log off, as every test finds it. */
+/* Turns the log off, as every test expects it. */
 static void log_off(void)
 {
     assert_int_equal(bl_log_set_levels(NULL, NULL), 0);
@@ -163,7 +163,7 @@ static void wrong_levels_say_what_is_expected_and_change_nothing(void **state BL
     log_off();
 }
 
-static void values_are_quoted_where_they_need_it(void **state BL_UNUSED)
+static void values_are_quoted_where_necessary(void **state BL_UNUSED)
 {
     static const struct {
         struct bl_text value;
@@ -211,7 +211,7 @@ static void numbers_are_written_so_that_they_read_back(void **state BL_UNUSED)
     assert_string_equal(SHOWN("m", BL_LOG_BOOLEAN("v", false)), "m v=false");
 }
 
-/* Any bytes at all: the result is one line of valid UTF-8 without control characters. */
+/* For random bytes, the result is one line of valid UTF-8 without control characters. */
 static void no_bytes_can_break_a_line_or_reach_the_terminal(void **state BL_UNUSED)
 {
     struct bl_random random;
@@ -257,7 +257,7 @@ static void a_descriptor_gets_each_line_in_one_piece(void **state BL_UNUSED)
 {
     int ends[2];
     char out[512];
-    /* In packet mode a read gives what one write gave. */
+    /* In packet mode, one read returns the data of one write. */
     assert_int_equal(pipe2(ends, O_DIRECT), 0);
     bl_log_open(&(struct bl_log_sink){bl_log_write_fd, (void *)(intptr_t)ends[1], &fixed_clock});
     assert_int_equal(bl_log_set_levels("info", NULL), 0);
@@ -274,7 +274,7 @@ static void a_descriptor_gets_each_line_in_one_piece(void **state BL_UNUSED)
     close(ends[1]);
 }
 
-static void a_line_that_is_too_long_is_written_cut(void **state BL_UNUSED)
+static void a_line_that_is_too_long_is_truncated(void **state BL_UNUSED)
 {
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -296,7 +296,7 @@ static void a_line_that_is_too_long_is_written_cut(void **state BL_UNUSED)
     fclose(file);
 }
 
-static void a_descriptor_that_cannot_be_written_does_no_harm(void **state BL_UNUSED)
+static void a_failed_write_of_a_line_is_harmless(void **state BL_UNUSED)
 {
     bl_log_open(&(struct bl_log_sink){bl_log_write_fd, (void *)(intptr_t)-1, &fixed_clock});
     errno = 0;
@@ -309,11 +309,11 @@ SUITE(log, cmocka_unit_test(a_record_is_a_line_of_logfmt),
       cmocka_unit_test(a_log_is_off_until_it_is_switched_on),
       cmocka_unit_test(each_room_has_a_level_of_its_own),
       cmocka_unit_test(wrong_levels_say_what_is_expected_and_change_nothing),
-      cmocka_unit_test(values_are_quoted_where_they_need_it),
+      cmocka_unit_test(values_are_quoted_where_necessary),
       cmocka_unit_test(messages_and_names_cannot_break_a_line),
       cmocka_unit_test(numbers_are_written_so_that_they_read_back),
       cmocka_unit_test(no_bytes_can_break_a_line_or_reach_the_terminal),
       cmocka_unit_test(a_line_over_the_maximum_adds_nothing),
       cmocka_unit_test(a_descriptor_gets_each_line_in_one_piece),
-      cmocka_unit_test(a_line_that_is_too_long_is_written_cut),
-      cmocka_unit_test(a_descriptor_that_cannot_be_written_does_no_harm));
+      cmocka_unit_test(a_line_that_is_too_long_is_truncated),
+      cmocka_unit_test(a_failed_write_of_a_line_is_harmless));

@@ -44,7 +44,7 @@ static void values_are_set_replaced_and_removed(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-static void a_null_value_is_there(void **state BL_UNUSED)
+static void a_null_value_counts_as_present(void **state BL_UNUSED)
 {
     struct bl_map map;
     bl_map_init(&map);
@@ -87,7 +87,7 @@ static void a_removed_empty_key_is_gone(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-static void a_walk_follows_the_order_of_insertion(void **state BL_UNUSED)
+static void iteration_follows_the_order_of_insertion(void **state BL_UNUSED)
 {
     struct bl_map map;
     char key[32];
@@ -108,7 +108,7 @@ static void a_walk_follows_the_order_of_insertion(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-static void the_visited_entry_may_be_removed_while_walking(void **state BL_UNUSED)
+static void the_current_entry_may_be_removed_in_a_loop(void **state BL_UNUSED)
 {
     struct bl_map map;
     char key[32];
@@ -126,7 +126,7 @@ static void the_visited_entry_may_be_removed_while_walking(void **state BL_UNUSE
     bl_map_done(&map);
 }
 
-static void leaving_a_walk_early_leaves_it_altogether(void **state BL_UNUSED)
+static void leaving_an_iteration_early_ends_it(void **state BL_UNUSED)
 {
     struct bl_map map;
     bl_map_init(&map);
@@ -142,7 +142,7 @@ static void leaving_a_walk_early_leaves_it_altogether(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-static void coming_and_going_does_not_grow_the_map(void **state BL_UNUSED)
+static void repeated_inserts_and_removals_do_not_grow_the_map(void **state BL_UNUSED)
 {
     struct bl_map map;
     char key[32];
@@ -157,7 +157,8 @@ static void coming_and_going_does_not_grow_the_map(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-/* Dropping the few removed entries would make room for as few: the next would rebuild again. */
+/* Dropping only the few removed entries would make little room, and the map would soon be rebuilt
+ * again. */
 static void a_nearly_full_map_grows_when_it_is_rebuilt(void **state BL_UNUSED)
 {
     struct bl_map map;
@@ -172,7 +173,7 @@ static void a_nearly_full_map_grows_when_it_is_rebuilt(void **state BL_UNUSED)
     bl_map_done(&map);
 }
 
-static void a_map_that_was_large_gives_memory_back_when_it_is_filled_again(void **state BL_UNUSED)
+static void a_map_that_was_large_releases_memory_when_it_is_refilled(void **state BL_UNUSED)
 {
     struct bl_map map;
     char key[32];
@@ -191,7 +192,7 @@ static void a_map_that_was_large_gives_memory_back_when_it_is_filled_again(void 
     bl_map_done(&map);
 }
 
-/* The slow and obvious map: pairs in an array, in order, found by looking at each. */
+/* The simple reference map: pairs in an array, in order, with linear search. */
 struct model {
     struct {
         unsigned long key;
@@ -255,7 +256,7 @@ static void a_map_behaves_like_an_array_of_pairs(void **state BL_UNUSED)
         unsigned long number = bl_random_below(&random, 400);
         struct bl_text text = number_key(key, number);
         void *value = (void *)(uintptr_t)(i + 1), *old;
-        /* The share of removals swings, so that the map fills and empties again and again. */
+        /* The share of removals alternates, so that the map fills and empties repeatedly. */
         if (bl_random_below(&random, 100) < (i / 5000 % 2 == 0 ? 30 : 70)) {
             assert_ptr_equal(bl_map_remove(&map, text), model_remove(&model, number));
         } else {
@@ -308,14 +309,14 @@ static void the_hash_depends_on_its_key(void **state BL_UNUSED)
 
 SUITE(map, cmocka_unit_test(an_empty_map_holds_nothing),
       cmocka_unit_test(values_are_set_replaced_and_removed),
-      cmocka_unit_test(a_null_value_is_there),
+      cmocka_unit_test(a_null_value_counts_as_present),
       cmocka_unit_test(keys_are_copied_bytes_with_nul_and_may_be_empty),
       cmocka_unit_test(a_removed_empty_key_is_gone),
-      cmocka_unit_test(a_walk_follows_the_order_of_insertion),
-      cmocka_unit_test(the_visited_entry_may_be_removed_while_walking),
-      cmocka_unit_test(leaving_a_walk_early_leaves_it_altogether),
-      cmocka_unit_test(coming_and_going_does_not_grow_the_map),
+      cmocka_unit_test(iteration_follows_the_order_of_insertion),
+      cmocka_unit_test(the_current_entry_may_be_removed_in_a_loop),
+      cmocka_unit_test(leaving_an_iteration_early_ends_it),
+      cmocka_unit_test(repeated_inserts_and_removals_do_not_grow_the_map),
       cmocka_unit_test(a_nearly_full_map_grows_when_it_is_rebuilt),
-      cmocka_unit_test(a_map_that_was_large_gives_memory_back_when_it_is_filled_again),
+      cmocka_unit_test(a_map_that_was_large_releases_memory_when_it_is_refilled),
       cmocka_unit_test(a_map_behaves_like_an_array_of_pairs),
       cmocka_unit_test(the_hash_is_siphash_1_3), cmocka_unit_test(the_hash_depends_on_its_key));

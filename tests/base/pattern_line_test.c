@@ -1,6 +1,6 @@
 #include "suite.h"
 
-/* What bl_pattern_search says of each line, against what the finder finds. */
+/* Compares the result of bl_pattern_search for each line with the lines that the finder returns. */
 static void expect_same(struct bl_text source, const struct bl_pattern *pattern,
                         struct bl_text text)
 {
@@ -53,7 +53,7 @@ static unsigned count_lines(const char *source, bool caseless, struct bl_text te
     return count;
 }
 
-static void each_line_is_a_text_of_its_own(void **state)
+static void each_line_is_matched_separately(void **state)
 {
     (void)state;
     static const struct {
@@ -153,7 +153,7 @@ static void write_random(struct bl_random *random, struct bl_buffer *out, int de
     }
 }
 
-static void finds_what_the_search_finds_in_each_line(void **state)
+static void agrees_with_a_search_of_each_line(void **state)
 {
     (void)state;
     static const char *const pieces[] = {
@@ -182,8 +182,8 @@ static void finds_what_the_search_finds_in_each_line(void **state)
     bl_buffer_done(&source);
 }
 
-/* Sets without number: what is remembered is forgotten many times over. */
-static void memory_stays_bounded_where_sets_have_no_end(void **state)
+/* With an unbounded number of sets, the finder discards its rows many times. */
+static void memory_is_bounded_for_an_unbounded_number_of_sets(void **state)
 {
     (void)state;
     size_t size = SUITE_SANITIZED ? 100000 : 400000;
@@ -199,7 +199,7 @@ static void memory_stays_bounded_where_sets_have_no_end(void **state)
     bl_free(text);
 }
 
-static void nothing_is_found_once_it_is_stopped(void **state)
+static void a_stopped_finder_finds_nothing(void **state)
 {
     (void)state;
     atomic_bool stopped = true;
@@ -216,7 +216,7 @@ static void nothing_is_found_once_it_is_stopped(void **state)
     bl_line_finder_free(NULL);
 }
 
-static void literals_longer_than_what_is_kept_of_them_are_found(void **state)
+static void literals_longer_than_the_kept_part_are_found(void **state)
 {
     (void)state;
     static char source[1001], text[4096];
@@ -234,9 +234,9 @@ static void literals_longer_than_what_is_kept_of_them_are_found(void **state)
     }
 }
 
-SUITE(pattern_line, cmocka_unit_test(each_line_is_a_text_of_its_own),
+SUITE(pattern_line, cmocka_unit_test(each_line_is_matched_separately),
       cmocka_unit_test(caseless_patterns_take_both_cases),
-      cmocka_unit_test(finds_what_the_search_finds_in_each_line),
-      cmocka_unit_test(memory_stays_bounded_where_sets_have_no_end),
-      cmocka_unit_test(nothing_is_found_once_it_is_stopped),
-      cmocka_unit_test(literals_longer_than_what_is_kept_of_them_are_found));
+      cmocka_unit_test(agrees_with_a_search_of_each_line),
+      cmocka_unit_test(memory_is_bounded_for_an_unbounded_number_of_sets),
+      cmocka_unit_test(a_stopped_finder_finds_nothing),
+      cmocka_unit_test(literals_longer_than_the_kept_part_are_found));

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Compiles, searches and frees; fails the test when the pattern does not compile. */
+/* Compiles, searches and frees; fails the test if the pattern does not compile. */
 static bool found(const char *source, struct bl_text text)
 {
     struct bl_pattern *pattern = NULL;
@@ -215,13 +215,13 @@ static void properties_are_general_categories(void **state)
     expect_cases(cases, BL_COUNT(cases));
 }
 
-static void broken_patterns_are_refused_with_offset(void **state)
+static void malformed_patterns_are_refused_with_offset(void **state)
 {
     (void)state;
     static const struct {
         const char *source;
         int code;
-        const char *message; /* how it begins */
+        const char *message; /* its beginning */
     } cases[] = {
         {"*", BL_EPARSE, "offset 0: "},
         {"a**", BL_EPARSE, "offset 2: "},
@@ -335,7 +335,8 @@ static void search_within_stops_at_its_budget(void **state)
     bl_pattern_free(pattern);
 }
 
-/* Writes a random pattern of the subset that ECMAScript and POSIX read alike. Depth is bounded. */
+/* Writes a random pattern of the subset that has the same meaning in ECMAScript and POSIX. The
+ * depth is bounded. */
 static void write_random(struct bl_random *random, struct bl_buffer *out, int depth)
 {
     static const char *const atoms[] = {"a", "b", "c", ".", "[ab]", "[^a]", "[b-c]", "x", "\\."};
@@ -395,7 +396,7 @@ static void agrees_with_posix_on_random_patterns(void **state)
     bl_buffer_done(&source);
 }
 
-static void text_that_is_not_utf8_does_no_harm(void **state)
+static void invalid_utf8_is_harmless(void **state)
 {
     (void)state;
     assert_true(found("^.$", (struct bl_text){"\xFF", 1}));
@@ -408,9 +409,9 @@ SUITE(pattern, cmocka_unit_test(searches_anywhere_unless_anchored),
       cmocka_unit_test(classes_hold_ranges_and_escapes),
       cmocka_unit_test(escapes_stand_for_characters_and_classes),
       cmocka_unit_test(properties_are_general_categories),
-      cmocka_unit_test(broken_patterns_are_refused_with_offset),
+      cmocka_unit_test(malformed_patterns_are_refused_with_offset),
       cmocka_unit_test(limits_hold_for_depth_ranges_and_length),
       cmocka_unit_test(catastrophic_patterns_take_linear_time),
       cmocka_unit_test(search_within_stops_at_its_budget),
       cmocka_unit_test(agrees_with_posix_on_random_patterns),
-      cmocka_unit_test(text_that_is_not_utf8_does_no_harm));
+      cmocka_unit_test(invalid_utf8_is_harmless));

@@ -1,6 +1,6 @@
 #include "suite.h"
 
-/* The published first outputs of splitmix64 from seed 0 are the state. */
+/* The state is the published first outputs of splitmix64 for seed 0. */
 static void a_seed_is_spread_over_the_state(void **state BL_UNUSED)
 {
     struct bl_random random;
@@ -20,7 +20,7 @@ static void the_first_numbers_are_those_of_xoshiro256(void **state BL_UNUSED)
         assert_true(bl_random_next(&random) == expected[i]);
 }
 
-static void the_same_seed_gives_the_same_run(void **state BL_UNUSED)
+static void the_same_seed_gives_the_same_sequence(void **state BL_UNUSED)
 {
     struct bl_random a, b, c;
     bl_random_seed(&a, 42);
@@ -69,7 +69,7 @@ static void below_is_not_biased_for_large_limits(void **state BL_UNUSED)
     assert_true(bl_random_below(&random, UINT64_MAX) < UINT64_MAX);
 }
 
-static void bytes_from_the_system_fill_all_and_only_what_was_asked(void **state BL_UNUSED)
+static void system_bytes_fill_exactly_the_requested_range(void **state BL_UNUSED)
 {
     unsigned char bytes[1026] = {0};
     unsigned seen[256] = {0};
@@ -84,7 +84,7 @@ static void bytes_from_the_system_fill_all_and_only_what_was_asked(void **state 
     assert_int_equal(bytes[0], 0);
 }
 
-static void ids_have_their_prefix_and_are_never_the_same(void **state BL_UNUSED)
+static void ids_have_their_prefix_and_are_unique(void **state BL_UNUSED)
 {
     char a[BL_ID_SIZE], b[BL_ID_SIZE];
     bl_id_make(a, "turn_");
@@ -99,8 +99,8 @@ static void ids_have_their_prefix_and_are_never_the_same(void **state BL_UNUSED)
 
 SUITE(random, cmocka_unit_test(a_seed_is_spread_over_the_state),
       cmocka_unit_test(the_first_numbers_are_those_of_xoshiro256),
-      cmocka_unit_test(the_same_seed_gives_the_same_run),
+      cmocka_unit_test(the_same_seed_gives_the_same_sequence),
       cmocka_unit_test(below_stays_below_and_reaches_everything),
       cmocka_unit_test(below_is_not_biased_for_large_limits),
-      cmocka_unit_test(bytes_from_the_system_fill_all_and_only_what_was_asked),
-      cmocka_unit_test(ids_have_their_prefix_and_are_never_the_same));
+      cmocka_unit_test(system_bytes_fill_exactly_the_requested_range),
+      cmocka_unit_test(ids_have_their_prefix_and_are_unique));

@@ -22,7 +22,7 @@ static void assert_digest(struct bl_text bytes, const char *expected)
     assert_string_equal(hex, expected);
 }
 
-/* The samples that NIST published for FIPS 180-4. */
+/* The examples that NIST published for FIPS 180-4. */
 static void digests_the_samples_of_the_standard(void **state BL_UNUSED)
 {
     assert_digest(BL_TEXT("abc"),
@@ -40,7 +40,7 @@ static void digests_the_samples_of_the_standard(void **state BL_UNUSED)
                   "7abc22c0ae5af26ce93dbb94433a0e0b2e119d014f8e7f65bd56c61ccccd9504");
 }
 
-/* Zeros up to, at and beyond where the length still fits into the last block. */
+/* Numbers of zeros around the point at which the length no longer fits the last block. */
 static void digests_zeros_around_the_end_of_a_block(void **state BL_UNUSED)
 {
     static const char zeros[1000];
@@ -71,7 +71,7 @@ static void digests_one_million_times_the_letter_a(void **state BL_UNUSED)
     assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-static void the_pieces_do_not_decide_the_digest(void **state BL_UNUSED)
+static void the_digest_does_not_depend_on_the_pieces(void **state BL_UNUSED)
 {
     struct bl_random random;
     char bytes[300], whole[65], pieces[65];
@@ -99,4 +99,4 @@ static void the_pieces_do_not_decide_the_digest(void **state BL_UNUSED)
 SUITE(sha256, cmocka_unit_test(digests_the_samples_of_the_standard),
       cmocka_unit_test(digests_zeros_around_the_end_of_a_block),
       cmocka_unit_test(digests_one_million_times_the_letter_a),
-      cmocka_unit_test(the_pieces_do_not_decide_the_digest));
+      cmocka_unit_test(the_digest_does_not_depend_on_the_pieces));

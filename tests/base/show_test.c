@@ -11,7 +11,7 @@ static void check(struct bl_text text, enum bl_show form, const char *expected)
     bl_buffer_done(&out);
 }
 
-static void escape_sequences_are_shown_and_not_obeyed(void **state BL_UNUSED)
+static void escape_sequences_are_made_visible(void **state BL_UNUSED)
 {
     check(BL_TEXT("a\x1b[31mb\x1b]0;title\ac\x7f"), BL_SHOW_LINES,
           "a\\x1b[31mb\\x1b]0;title\\x07c\\x7f");
@@ -19,14 +19,14 @@ static void escape_sequences_are_shown_and_not_obeyed(void **state BL_UNUSED)
     check(BL_TEXT("a\0b"), BL_SHOW_LINES, "a\\x00b");
 }
 
-static void marks_of_direction_are_shown(void **state BL_UNUSED)
+static void direction_marks_are_made_visible(void **state BL_UNUSED)
 {
     check(BL_TEXT("a\u202eb\u2066c\u061cd"), BL_SHOW_LINES, "a\\u202eb\\u2066c\\u061cd");
     check(BL_TEXT("שלום ü 漢字 👩‍👩‍👧"), BL_SHOW_LINE,
           "שלום ü 漢字 👩‍👩‍👧");
 }
 
-static void what_a_terminal_might_obey_is_unsafe(void **state BL_UNUSED)
+static void terminal_controls_are_unsafe(void **state BL_UNUSED)
 {
     static const struct {
         uint32_t first, last;
@@ -47,7 +47,7 @@ static void lines_keep_their_breaks_and_a_line_has_none(void **state BL_UNUSED)
     check(BL_TEXT("a\tb\r\nc"), BL_SHOW_LINE, "a\\tb\\r\\nc");
 }
 
-static void broken_bytes_are_replaced(void **state BL_UNUSED)
+static void invalid_bytes_are_replaced(void **state BL_UNUSED)
 {
     check(BL_TEXT("a\xff\xe2\x82z"), BL_SHOW_LINES, "a\uFFFD\uFFFD\uFFFDz");
     check(BL_TEXT(""), BL_SHOW_LINE, "");
@@ -62,8 +62,8 @@ static void a_full_buffer_is_an_error(void **state BL_UNUSED)
     bl_buffer_done(&out);
 }
 
-SUITE(show, cmocka_unit_test(escape_sequences_are_shown_and_not_obeyed),
-      cmocka_unit_test(marks_of_direction_are_shown),
-      cmocka_unit_test(what_a_terminal_might_obey_is_unsafe),
+SUITE(show, cmocka_unit_test(escape_sequences_are_made_visible),
+      cmocka_unit_test(direction_marks_are_made_visible),
+      cmocka_unit_test(terminal_controls_are_unsafe),
       cmocka_unit_test(lines_keep_their_breaks_and_a_line_has_none),
-      cmocka_unit_test(broken_bytes_are_replaced), cmocka_unit_test(a_full_buffer_is_an_error));
+      cmocka_unit_test(invalid_bytes_are_replaced), cmocka_unit_test(a_full_buffer_is_an_error));

@@ -11,20 +11,20 @@ static const char *suggest(const char *word)
     return suggestion.best;
 }
 
-static void a_beginning_means_the_whole(void **state)
+static void a_prefix_suggests_the_name(void **state)
 {
     (void)state;
     assert_string_equal(suggest("doc"), "doctor");
     assert_string_equal(suggest("s"), "session");
 }
 
-static void a_name_with_something_behind_it_means_the_name(void **state)
+static void a_name_with_a_suffix_suggests_the_name(void **state)
 {
     (void)state;
     assert_string_equal(suggest("sessions"), "session");
 }
 
-static void two_edits_are_near(void **state)
+static void two_edits_are_close(void **state)
 {
     (void)state;
     assert_string_equal(suggest("docter"), "doctor");
@@ -41,14 +41,14 @@ static void three_edits_are_far(void **state)
     assert_null(suggest("frobnicate"));
 }
 
-static void a_short_word_does_not_mean_every_other(void **state)
+static void a_short_word_does_not_suggest_every_other(void **state)
 {
     (void)state;
     assert_null(suggest("xy"));
     assert_null(suggest("ls"));
 }
 
-static void nearest_of_several_is_meant_and_the_first_of_the_nearest(void **state)
+static void the_closest_name_wins_and_then_the_first(void **state)
 {
     static const struct {
         const char *word, *names[4], *best;
@@ -74,7 +74,7 @@ static void nearest_of_several_is_meant_and_the_first_of_the_nearest(void **stat
     }
 }
 
-static void longest_words_that_are_compared_have_64_bytes(void **state)
+static void words_over_64_bytes_are_not_compared(void **state)
 {
     char word[66], name[66];
 
@@ -91,7 +91,7 @@ static void longest_words_that_are_compared_have_64_bytes(void **state)
     }
 }
 
-static void nothing_and_very_long_words_mean_nothing(void **state)
+static void empty_and_very_long_words_suggest_nothing(void **state)
 {
     char word[1000];
 
@@ -102,10 +102,10 @@ static void nothing_and_very_long_words_mean_nothing(void **state)
     assert_null(suggest(word));
 }
 
-SUITE(suggest, cmocka_unit_test(a_beginning_means_the_whole),
-      cmocka_unit_test(a_name_with_something_behind_it_means_the_name),
-      cmocka_unit_test(two_edits_are_near), cmocka_unit_test(three_edits_are_far),
-      cmocka_unit_test(a_short_word_does_not_mean_every_other),
-      cmocka_unit_test(nearest_of_several_is_meant_and_the_first_of_the_nearest),
-      cmocka_unit_test(longest_words_that_are_compared_have_64_bytes),
-      cmocka_unit_test(nothing_and_very_long_words_mean_nothing));
+SUITE(suggest, cmocka_unit_test(a_prefix_suggests_the_name),
+      cmocka_unit_test(a_name_with_a_suffix_suggests_the_name),
+      cmocka_unit_test(two_edits_are_close), cmocka_unit_test(three_edits_are_far),
+      cmocka_unit_test(a_short_word_does_not_suggest_every_other),
+      cmocka_unit_test(the_closest_name_wins_and_then_the_first),
+      cmocka_unit_test(words_over_64_bytes_are_not_compared),
+      cmocka_unit_test(empty_and_very_long_words_suggest_nothing));

@@ -10,13 +10,19 @@ static void texts_come_from_strings(void **state BL_UNUSED)
     assert_int_equal(BL_TEXT("a\0b").size, 3);
 }
 
-static void equality_is_of_bytes(void **state BL_UNUSED)
+static void equality_compares_bytes(void **state BL_UNUSED)
 {
     assert_true(bl_text_equal(nothing, BL_TEXT("")));
     assert_true(bl_text_equal(BL_TEXT("a\0b"), BL_TEXT("a\0b")));
     assert_false(bl_text_equal(BL_TEXT("a\0b"), BL_TEXT("a\0c")));
     assert_false(bl_text_equal(BL_TEXT("a"), BL_TEXT("ab")));
     assert_false(bl_text_equal(nothing, BL_TEXT("a")));
+    assert_true(bl_text_is(nothing, ""));
+    assert_true(bl_text_is(BL_TEXT("ab"), "ab"));
+    assert_false(bl_text_is(nothing, "a"));
+    assert_false(bl_text_is(BL_TEXT("a"), "ab"));
+    assert_false(bl_text_is(BL_TEXT("ab"), "a"));
+    assert_false(bl_text_is(BL_TEXT("a\0"), "a"));
 }
 
 static void order_is_by_unsigned_bytes_and_shorter_first(void **state BL_UNUSED)
@@ -41,7 +47,7 @@ static void prefixes_and_suffixes_are_found(void **state BL_UNUSED)
     assert_false(bl_text_starts_with(BL_TEXT("abc"), BL_TEXT("abcd")));
     assert_false(bl_text_starts_with(BL_TEXT("abc"), BL_TEXT("b")));
     assert_false(bl_text_starts_with(nothing, BL_TEXT("a")));
-    /* What lies behind it in memory is no part of it. */
+    /* The bytes after the text in memory are not part of it. */
     static const char row[] = "abcabcde-";
     assert_true(bl_text_ends_with((struct bl_text){row, 3}, BL_TEXT("bc")));
     assert_true(bl_text_ends_with((struct bl_text){row, 3}, BL_TEXT("abc")));
@@ -73,7 +79,7 @@ static ptrdiff_t find_naively(struct bl_text text, struct bl_text needle)
     return -1;
 }
 
-static void find_agrees_with_looking_at_every_offset(void **state BL_UNUSED)
+static void find_agrees_with_a_check_of_every_offset(void **state BL_UNUSED)
 {
     struct bl_random random;
     bl_random_seed(&random, 4);
@@ -89,7 +95,7 @@ static void find_agrees_with_looking_at_every_offset(void **state BL_UNUSED)
     }
 }
 
-static void trim_takes_white_space_from_both_ends(void **state BL_UNUSED)
+static void trim_removes_white_space_from_both_ends(void **state BL_UNUSED)
 {
     static const struct {
         struct bl_text text;
@@ -107,7 +113,7 @@ static void trim_takes_white_space_from_both_ends(void **state BL_UNUSED)
     assert_int_equal(bl_text_trim(nothing).size, 0);
 }
 
-/* Splits at commas and joins with bars, each part in brackets. */
+/* Splits at commas and joins the parts with bars, each in brackets. */
 static const char *split_shown(struct bl_text text)
 {
     static char out[256];
@@ -133,7 +139,7 @@ static void split_takes_part_after_part(void **state BL_UNUSED)
     assert_string_equal(split_shown(BL_TEXT("a,,")), "[a][]");
     assert_string_equal(split_shown(BL_TEXT(",")), "[]");
     assert_string_equal(split_shown(BL_TEXT("")), "");
-    /* Many callers want the first part alone, and do not ask whether there was one. */
+    /* Many callers take only the first part, and do not check whether there was one. */
     struct bl_text empty = {0}, part = BL_TEXT("left from before");
     assert_false(bl_text_split(&empty, ',', &part));
     assert_int_equal(part.size, 0);
@@ -182,7 +188,7 @@ static void numbers_are_exact_at_both_ends_of_the_range(void **state BL_UNUSED)
     assert_int_equal(untouched, 5);
 }
 
-static void a_string_goes_into_a_field_cut_at_a_character(void **state BL_UNUSED)
+static void a_string_is_truncated_to_its_field_at_a_character(void **state BL_UNUSED)
 {
     char field[6];
     bl_text_into(field, sizeof field, "abcde");
@@ -195,7 +201,7 @@ static void a_string_goes_into_a_field_cut_at_a_character(void **state BL_UNUSED
     assert_string_equal(field, "");
 }
 
-static void base64_goes_both_ways(void **state BL_UNUSED)
+static void base64_round_trips(void **state BL_UNUSED)
 {
     static const char *const broken[] = {"a", "====", "ab=c", "a===", "ab*=", "aaaa=aaa"};
     struct bl_random random;
@@ -237,14 +243,14 @@ static void names_are_found_by_value_and_by_name(void **state BL_UNUSED)
     assert_int_equal(value, 1);
 }
 
-SUITE(text, cmocka_unit_test(base64_goes_both_ways),
-      cmocka_unit_test(a_string_goes_into_a_field_cut_at_a_character),
-      cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_is_of_bytes),
+SUITE(text, cmocka_unit_test(base64_round_trips),
+      cmocka_unit_test(a_string_is_truncated_to_its_field_at_a_character),
+      cmocka_unit_test(texts_come_from_strings), cmocka_unit_test(equality_compares_bytes),
       cmocka_unit_test(order_is_by_unsigned_bytes_and_shorter_first),
       cmocka_unit_test(prefixes_and_suffixes_are_found),
       cmocka_unit_test(find_gives_the_first_offset),
-      cmocka_unit_test(find_agrees_with_looking_at_every_offset),
-      cmocka_unit_test(trim_takes_white_space_from_both_ends),
+      cmocka_unit_test(find_agrees_with_a_check_of_every_offset),
+      cmocka_unit_test(trim_removes_white_space_from_both_ends),
       cmocka_unit_test(split_takes_part_after_part),
       cmocka_unit_test(numbers_are_exact_at_both_ends_of_the_range),
       cmocka_unit_test(names_are_found_by_value_and_by_name));

@@ -17,7 +17,8 @@ static const struct row {
     {4, {0xF4, 0x80, 0x80, 0x80}, {0xF4, 0x8F, 0xBF, 0xBF}},
 };
 
-/* Length of the sequence at the front by the table, or 0; `*ret_cut` when it only lacks bytes. */
+/* Returns the length of the first sequence according to the table, or 0. `*ret_cut` is true if the
+ * sequence is only incomplete. */
 static size_t reference_length(const unsigned char *bytes, size_t size, bool *ret_cut)
 {
     *ret_cut = false;
@@ -58,7 +59,7 @@ static void check_against_table(const unsigned char *bytes, size_t size)
     assert_int_equal(bl_utf8_count(text), count);
 }
 
-static void every_code_point_goes_there_and_back(void **state BL_UNUSED)
+static void every_code_point_round_trips(void **state BL_UNUSED)
 {
     for (uint32_t code_point = 0; code_point < 0x110000; code_point++) {
         char bytes[4];
@@ -113,7 +114,7 @@ static void sequences_at_the_edges_agree_with_the_table(void **state BL_UNUSED)
     }
 }
 
-/* Mostly well-formed text, so that deep positions are reached, with a byte changed or cut off. */
+/* Mostly well-formed text, so that later positions are reached, with a byte changed or removed. */
 static void random_texts_agree_with_the_table(void **state BL_UNUSED)
 {
     struct bl_random random;
@@ -134,7 +135,7 @@ static void random_texts_agree_with_the_table(void **state BL_UNUSED)
     }
 }
 
-static void a_broken_byte_is_found_at_every_offset_of_a_long_text(void **state BL_UNUSED)
+static void an_invalid_byte_is_found_at_every_offset_of_a_long_text(void **state BL_UNUSED)
 {
     char bytes[64];
     for (size_t size = 0; size <= sizeof bytes; size++) {
@@ -148,7 +149,7 @@ static void a_broken_byte_is_found_at_every_offset_of_a_long_text(void **state B
     }
 }
 
-static void nothing_is_valid_and_has_no_code_point(void **state BL_UNUSED)
+static void an_empty_text_is_valid_and_has_no_code_point(void **state BL_UNUSED)
 {
     uint32_t code_point = 7;
     bool cut = true;
@@ -190,20 +191,20 @@ static void a_text_that_ends_inside_a_code_point_is_cut_before_it(void **state B
     assert_int_equal(bl_utf8_cut(BL_TEXT("\xE2\x82"), 2).size, 0);
 }
 
-static void broken_bytes_do_not_shorten_a_cut(void **state BL_UNUSED)
+static void invalid_bytes_do_not_shorten_a_cut(void **state BL_UNUSED)
 {
     assert_int_equal(bl_utf8_cut(BL_TEXT("\x80\x80\x80\x80\x80"), 4).size, 4);
     assert_int_equal(bl_utf8_cut(BL_TEXT("ab\xFF\xFE"), 3).size, 3);
     assert_int_equal(bl_utf8_cut(BL_TEXT("a\xED\xA0\x80"), 3).size, 3);
 }
 
-SUITE(utf8, cmocka_unit_test(every_code_point_goes_there_and_back),
+SUITE(utf8, cmocka_unit_test(every_code_point_round_trips),
       cmocka_unit_test(all_sequences_of_two_bytes_agree_with_the_table),
       cmocka_unit_test(sequences_at_the_edges_agree_with_the_table),
       cmocka_unit_test(random_texts_agree_with_the_table),
-      cmocka_unit_test(a_broken_byte_is_found_at_every_offset_of_a_long_text),
-      cmocka_unit_test(nothing_is_valid_and_has_no_code_point),
+      cmocka_unit_test(an_invalid_byte_is_found_at_every_offset_of_a_long_text),
+      cmocka_unit_test(an_empty_text_is_valid_and_has_no_code_point),
       cmocka_unit_test(a_nul_byte_is_a_code_point),
       cmocka_unit_test(a_cut_falls_between_code_points),
       cmocka_unit_test(a_text_that_ends_inside_a_code_point_is_cut_before_it),
-      cmocka_unit_test(broken_bytes_do_not_shorten_a_cut));
+      cmocka_unit_test(invalid_bytes_do_not_shorten_a_cut));
