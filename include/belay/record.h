@@ -1,8 +1,8 @@
 /* Records: a C struct that is also a JSON object, described once.
  *
- * A constant table names each member: its JSON name, where it is in the struct, its type and
- * limits, and what it means. The table reads, writes and checks the object, and writes its JSON
- * Schema, so that these four cannot disagree.
+ * A constant table describes each member: its JSON name, its offset in the struct, its type, its
+ * limits and its meaning. The same table is used to read, write and check the object and to write
+ * its JSON Schema, so that these four cannot disagree.
  *
  *     #define BL_RECORD_STRUCT struct wave
  *     static const struct bl_member wave_members[] = {
@@ -13,20 +13,20 @@
  *     #undef BL_RECORD_STRUCT
  *     const struct bl_record wave_record = BL_RECORD("wave", struct wave, wave_members);
  *
- * A member whose C type is not the one that its macro wants does not compile.
+ * A member whose C type does not match its macro does not compile.
  *
- * Absent values. A member that is neither `optional` nor `nullable` is always there. One that is
- * `optional` may be missing, one that is `nullable` may be null; both then have the absent value of
- * their type, which is written as null if the member is nullable and left out if not:
+ * Absent values. A member that is neither `optional` nor `nullable` is always present. One that is
+ * `optional` may be missing, and one that is `nullable` may be null. Both then have the absent
+ * value of their type, which is written as null if the member is nullable and left out otherwise:
  *
  *     text, word, raw JSON    empty             integer, number, boolean    `none`
  *     string, JSON, pointer   NULL              enum                        a value without a name
  *     time, duration          0                 list, array, bits           empty
  *     strings                 NULL
- *     any                     the bool that `known` names is false (of BL_UNLESS: true)
+ *     any                     the bool that `known` names is false (with BL_UNLESS: true)
  *
- * Of a member that is both, and has such a bool, the bool says whether it is there at all; it is
- * then null where its value is the absent one. */
+ * If a member is both and has such a bool, the bool says whether the member is present; a present
+ * member is null if it has the absent value of its type. */
 #ifndef BELAY_RECORD_H
 #define BELAY_RECORD_H
 
@@ -59,7 +59,7 @@ enum bl_member_type {
     BL_TYPE_CONSTANT,
 };
 
-/* What a text must look like beyond its size. */
+/* The syntax of a text, beyond its size. */
 struct bl_form {
     const char *expected; /* "a commit id": for errors */
     const char *pattern;  /* for the schema; NULL: none */
@@ -77,11 +77,11 @@ struct bl_numbers {
         .numbers = (array), .count = BL_COUNT(array)                                               \
     }
 
-/* Which record an object is, where another member of the object around it says so. */
+/* Selects the record of an object by another member of the enclosing object. */
 struct bl_choice {
     const char *by;                         /* that member, a text or an enum */
     const struct bl_names *names;           /* its values */
-    const struct bl_record *const *records; /* one for each of them */
+    const struct bl_record *const *records; /* one for each value */
 };
 
 struct bl_member {
@@ -93,45 +93,48 @@ struct bl_member {
     bool is_signed; /* integer */
     bool optional;
     bool nullable;
-    bool either;      /* of the members so marked exactly one is there */
-    bool cut;         /* word, text with a limit: a longer one is cut at a character, not refused */
-    bool secret;      /* read, never written */
-    bool inverted;    /* boolean: the struct holds the opposite */
-    bool vital;       /* not even a lenient reader takes the record without it */
-    bool distinct;    /* list, array: no element is there twice; for short ones */
-    bool embedded;    /* array: its elements are in the struct */
-    bool object;      /* JSON, raw JSON: an object, not any value; the same where `record` is set */
-    bool or_string;   /* JSON, raw JSON: an object or a string; strings: a list or one string */
+    bool either;   /* exactly one of the members with this mark is present */
+    bool cut;      /* word, text with a limit: truncated at a character, not refused */
+    bool secret;   /* read, never written */
+    bool inverted; /* boolean: the struct holds the opposite */
+    bool vital;    /* even a lenient reader refuses the record without it */
+    bool distinct; /* list, array: no duplicates; for short ones */
+    bool embedded; /* array: its elements are in the struct */
+    bool object;   /* JSON, raw JSON: must be an object; the same if `record` is set */
+    /* JSON, raw JSON: an object or a string; strings: a list or one string; duration: also "90s" */
+    bool or_string;
+    bool characters;  /* text: its limits count characters, as in JSON Schema, not bytes */
     bool canonical;   /* raw JSON: read in its canonical form */
+    bool extensible;  /* JSON: its record may have unknown members, even if it is closed */
     uint8_t decimals; /* number: how many are written; 0: as many as it has */
-    /* The first version that has the member; it may be missing in documents of earlier ones. */
+    /* The first version with the member; documents of earlier versions may lack it. */
     uint16_t since;
-    int64_t none;   /* integer, number, boolean: the absent value; of a constant: its value */
+    int64_t none;   /* integer, number, boolean: the absent value; constant: its value */
     int64_t least;  /* of an integer, a number or a duration; bytes of a text, elements of a list */
-    uint64_t most;  /* the same; 0: no limit but the type's */
+    uint64_t most;  /* likewise; 0: only the limit of the type */
     uint32_t known; /* BL_KNOWN, BL_UNLESS: the bool that says whether there is a value */
-    bool unless;    /* that bool says that there is none */
+    bool unless;    /* the bool is true if there is no value */
     uint32_t count; /* array: BL_COUNTED, the size_t that counts its elements */
     uint32_t link;  /* list: offset of the link in an element */
     uint32_t encoded;             /* BL_ENCODED: the text that is written in place of the value */
-    const struct bl_names *names; /* of an enum; a text must be one of these, too */
+    const struct bl_names *names; /* of an enum; a text must be one of these too */
     const struct bl_numbers *numbers; /* an integer must be one of these */
     const struct bl_form *form;
-    /* Of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
+    /* Record of an object, a pointer or the elements. JSON and raw JSON are checked against it. */
     const struct bl_record *record;
-    const struct bl_member *element; /* array: what an element is, at offset 0; raw JSON: it is an
-                                        array of these; strings: any string if NULL */
-    /* In place of `record`: of an object, JSON or raw JSON, of one member of a table at most. */
+    const struct bl_member *element; /* array: type of an element, at offset 0; raw JSON: an array
+                                        of these; strings: any string if NULL */
+    /* In place of `record`, for an object, JSON or raw JSON; at most one member of a table. */
     const struct bl_choice *choice;
-    uint32_t chosen; /* BL_CHOSEN: the enum that says it, to write an object */
+    uint32_t chosen; /* BL_CHOSEN: the enum that selects the record when an object is written */
 };
 
-/* What was wrong. The first thing alone is told. */
+/* The first fault that was found. */
 struct bl_record_fault {
-    const struct bl_json *node;     /* the value; where a member is missing, the object */
-    const struct bl_member *member; /* that the value is to be; NULL: its name is unknown */
+    const struct bl_json *node;     /* the value; if a member is missing, the object */
+    const struct bl_member *member; /* the member of the value; NULL if its name is unknown */
     bool ignored;      /* a member that may be misspelt, in a record that is not closed */
-    char path[160];    /* to it, as a JSON pointer: "/tasks/3/timeout"; "": the record */
+    char path[160];    /* of the value, as a JSON pointer: "/tasks/3/timeout"; "": the record */
     char message[240]; /* "expected a whole number from 1 to 64, found \"soon\"" */
     char hint[240];    /* "did you mean \"steps\"?"; may be empty */
 };
@@ -141,14 +144,14 @@ struct bl_record {
     const char *about;
     size_t size;
     const struct bl_member *members;
-    bool closed; /* unknown members are refused, with a suggestion; else they are ignored */
-    /* Kinds: the first member is an enum, and its value picks more members of the same struct. A
-     * member that only another kind has is refused. NULL in the list: no more members. */
+    bool closed; /* unknown members are refused, with a suggestion; otherwise they are ignored */
+    /* Kinds: the first member is an enum, and its value selects additional members of the same
+     * struct. A member of another kind only is refused. NULL in the list: no additional members. */
     const struct bl_record *const *kinds;
-    bool document; /* its schema is a document of its own, to which others refer by its $id */
+    bool document; /* its schema is one of several that refer to each other, by their $id */
     const struct bl_record *of; /* of a kind with such a schema: the record that has it */
-    /* What the table cannot say, once all members fit; that of the kind comes first. It may fill
-     * the fault's path and message; returns whether the record fits. */
+    /* Checks conditions beyond the table, once all members are valid; the rule of the kind runs
+     * first. It may fill the fault's path and message. Returns true if the record is valid. */
     bool (*rule)(const void *record, struct bl_record_fault *fault);
 };
 
@@ -157,7 +160,7 @@ struct bl_record {
         .name = (text), .size = sizeof(type), .members = (table), __VA_ARGS__                      \
     }
 
-/* Its members are in the struct of the record around it. */
+/* A record whose members are in the struct of the enclosing record. */
 #define BL_RECORD_GROUP(text, table, ...)                                                          \
     {                                                                                              \
         .name = (text), .members = (table), __VA_ARGS__                                            \
@@ -166,7 +169,7 @@ struct bl_record {
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 #define BL_RECORD_AT(field) (((BL_RECORD_STRUCT *)0)->field)
-/* 0 where the field has that type; else it does not compile. */
+/* 0 if the field has that type; otherwise it does not compile. */
 #define BL_RECORD_IS(field, type) (0 * sizeof(_Generic(&BL_RECORD_AT(field), type * : 0)))
 #define BL_MEMBER_OF(kind, key, field, check, ...)                                                 \
     {                                                                                              \
@@ -180,9 +183,8 @@ struct bl_record {
 #define BL_COUNTED(field)                                                                          \
     .count = (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + BL_RECORD_IS(field, size_t))
 
-/* The value may be JSON already, in a struct bl_text: that is written, if it is not empty. Of a
- * list or an array these are the elements, with commas between them. It is left empty by reading.
- */
+/* The value may already be JSON, in a struct bl_text, which is written if it is not empty. For a
+ * list or an array the text is the elements, separated by commas. Reading leaves it empty. */
 #define BL_ENCODED(field)                                                                          \
     .encoded =                                                                                     \
         (uint32_t)(offsetof(BL_RECORD_STRUCT, field) + 1 + BL_RECORD_IS(field, struct bl_text))
@@ -214,12 +216,12 @@ struct bl_record {
                  __VA_ARGS__)
 #define BL_MEMBER_NUMBER(key, field, ...)                                                          \
     BL_MEMBER_OF(BL_TYPE_NUMBER, key, field, BL_RECORD_IS(field, double), __VA_ARGS__)
-/* Or a bool that has two names; it is absent as false. */
+/* An enum, or a bool with two names, for which false is the absent value. */
 #define BL_MEMBER_ENUM(key, field, table, ...)                                                     \
     BL_MEMBER_OF(BL_TYPE_ENUM, key, field,                                                         \
                  0 * sizeof(_Generic(BL_RECORD_AT(field), unsigned : 0, int : 0, bool : 0)),       \
                  .names = (table), __VA_ARGS__)
-/* A boolean that always has this value, and no place in the struct. */
+/* A boolean that always has this value and is not stored in the struct. */
 #define BL_MEMBER_CONSTANT(key, value, ...)                                                        \
     {                                                                                              \
         .name = (key), .type = BL_TYPE_CONSTANT, .none = (value), __VA_ARGS__                      \
@@ -233,13 +235,13 @@ struct bl_record {
 /* const char *const *, which ends in NULL: a list of strings, in the arena when it is read. */
 #define BL_MEMBER_STRINGS(key, field, ...)                                                         \
     BL_MEMBER_OF(BL_TYPE_STRINGS, key, field, BL_RECORD_IS(field, const char *const *), __VA_ARGS__)
-/* const struct bl_json *: any value; where it was read, it is that very node. */
+/* const struct bl_json *: any value; after reading, a pointer to the node itself. */
 #define BL_MEMBER_JSON(key, field, ...)                                                            \
     BL_MEMBER_OF(BL_TYPE_JSON, key, field, BL_RECORD_IS(field, const struct bl_json *), __VA_ARGS__)
 /* struct bl_text that is one JSON value. */
 #define BL_MEMBER_RAW(key, field, ...)                                                             \
     BL_MEMBER_OF(BL_TYPE_RAW, key, field, BL_RECORD_IS(field, struct bl_text), __VA_ARGS__)
-/* A struct with a table of its own, embedded, or by a pointer that may be NULL. */
+/* A struct with its own table: embedded, or by a pointer that may be NULL. */
 #define BL_MEMBER_OBJECT(key, field, table, ...)                                                   \
     BL_MEMBER_OF(BL_TYPE_OBJECT, key, field, 0, .record = (table), __VA_ARGS__)
 #define BL_MEMBER_POINTER(key, field, table, ...)                                                  \
@@ -253,7 +255,7 @@ struct bl_record {
 #define BL_MEMBER_ARRAY(key, field, counter, what, ...)                                            \
     BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0 * sizeof(*BL_RECORD_AT(field)), .element = (what),   \
                  BL_COUNTED(counter), __VA_ARGS__)
-/* An array in the struct itself; so many elements fit. */
+/* An array in the struct itself; its capacity is the limit. */
 #define BL_MEMBER_SLOTS(key, field, counter, what, ...)                                            \
     BL_MEMBER_OF(BL_TYPE_ARRAY, key, field, 0, .element = (what), BL_COUNTED(counter),             \
                  .embedded = true, .most = BL_COUNT(BL_RECORD_AT(field)), __VA_ARGS__)
@@ -266,7 +268,8 @@ struct bl_record {
 #define BL_MEMBER_BITS(key, field, ...)                                                            \
     BL_MEMBER_OF(BL_TYPE_BITS, key, field,                                                         \
                  0 * sizeof(_Generic(&BL_RECORD_AT(field)[0], uint64_t * : 0)), __VA_ARGS__)
-/* Members of another table, in the same object: of the same struct, or of one that is embedded. */
+/* The members of another table, in the same JSON object: of the same struct, or of an embedded one.
+ */
 #define BL_MEMBER_INCLUDE(table)                                                                   \
     {                                                                                              \
         .type = BL_TYPE_INCLUDE, .record = (table)                                                 \
@@ -291,36 +294,44 @@ extern const struct bl_member bl_element_object; /* const struct bl_json *, an o
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 
-/* Fills `*into`, all of it. What it points to is in the arena or in `value`. `fault` may be NULL.
- * BL_EPARSE: it does not fit; what `*into` then holds is undefined. */
+/* Fills all of `*into`, with pointers into the arena or into `value`. `fault` may be NULL.
+ * BL_EPARSE: the value is not valid, and the contents of `*into` are undefined. */
 int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
                    const struct bl_json *value, void *into, struct bl_record_fault *fault);
-/* The same without copying texts: they are those of `value`, which must live as long. */
+/* The same without copying texts: they point into `value`, which must live as long. */
 int bl_record_view(struct bl_arena *arena, const struct bl_record *record,
                    const struct bl_json *value, void *into, struct bl_record_fault *fault);
-/* The same check without building anything. The rule is not asked. */
+/* The same, but members that are missing in `value` are left unchanged. */
+int bl_record_merge(struct bl_arena *arena, const struct bl_record *record,
+                    const struct bl_json *value, void *into, struct bl_record_fault *fault);
+/* Only checks the value. Does not apply the record's rule. */
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,
                     struct bl_record_fault *fault);
-/* Reads what fits, for documents that may be newer, or broken in places: a member that does not fit
- * or is missing has its absent value, and so has every member where `value` is not an object, or a
- * member that is `vital` does not fit or is missing. Such an element of a list is left out. A text
- * keeps a name that the table does not have, and a time may have any number of decimals. */
+/* Reads the valid members, for documents that may be newer or damaged. A member that is not valid
+ * or missing gets its absent value. So does every member if `value` is not an object, or if a
+ * `vital` member is not valid or missing; such an element of a list is left out. A text keeps a
+ * name that the table does not have, and a time may have any number of decimals. */
 void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
                     const struct bl_json *value, void *into);
-/* "tasks[3].timeout: expected …", or the message alone; the hint follows it. */
+/* Writes "tasks[3].timeout: expected …", or only the message without a path, and then the hint. */
 void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t out_size);
-/* One object. */
+/* Writes the record as one object. */
 void bl_record_write(struct bl_json_writer *writer, const struct bl_record *record,
                      const void *from);
-/* Its members alone, into an object that is open. */
+/* Writes only the members, into an object that is open. */
 void bl_record_write_members(struct bl_json_writer *writer, const struct bl_record *record,
                              const void *from);
-/* The object as text in the arena. */
+/* Returns the object as text, in the arena. */
 struct bl_text bl_record_text(struct bl_arena *arena, const struct bl_record *record,
                               const void *from);
-/* Draft 2020-12; records below it are in $defs, under their names. */
+/* Writes the JSON Schema (draft 2020-12). Nested records are in $defs, under their names ("item"
+ * for "cell:item"). The schema of a document refers to other documents instead. */
 void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record);
-/* True when both would be written alike. */
+/* Returns the input schema of a tool for a model or a client, as text in the arena: the same
+ * keywords, with nested records inline and no references. For records of texts, numbers, booleans,
+ * enums, durations and arrays of these and of records, without kinds and choices. */
+struct bl_text bl_record_input_schema(struct bl_arena *arena, const struct bl_record *record);
+/* True if both would be written as the same JSON. */
 bool bl_record_equal(const struct bl_record *record, const void *a, const void *b);
 
 /* The error object of envelopes and results: a struct bl_error. */

@@ -2,7 +2,7 @@
 """Writes the table of powers of ten that number.c reads and prints doubles with.
 
 Entry k is 10^k scaled by a power of two to exactly 128 bits and rounded up, computed with exact
-integers, so that nobody has to trust a table of constants that was typed in.
+integers, so that no table of typed constants has to be trusted.
 """
 import sys
 

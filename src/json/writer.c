@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* Room that every node but a long string finds in write_compact without asking: comma, quotes,
- * colon, a number, and what a copy by whole words writes beyond the end. */
+/* Room that write_compact always has free, enough for any node except a long string: comma, quotes,
+ * colon, a number, and the excess of a copy by whole words. */
 #define COMPACT_ROOM 80u
 
 static inline int buffer_room(struct bl_buffer *out, size_t size)
@@ -34,7 +34,7 @@ static size_t escape_byte(unsigned char byte, char out[6])
     return 6;
 }
 
-/* Bytes from `at` on that stand for themselves in a string. */
+/* Number of bytes from `at` on that need no escape in a string. */
 static size_t clean_run(const char *at, size_t size, bool trusted)
 {
     size_t count = 0;
@@ -58,7 +58,7 @@ int json_string_append(struct bl_buffer *out, struct bl_text text, bool trusted)
     size_t left = text.size;
     size_t size_before = out->size;
 
-    /* Whatever is replaced gets no shorter, so asking for this is never asking for too much. */
+    /* Replacements are never shorter than the original, so this never reserves too much. */
     int result = buffer_room(out, left + 2);
     if (result != 0)
         return result;
@@ -126,6 +126,13 @@ static void writer_append(struct bl_json_writer *writer, struct bl_text text)
         writer->error = bl_buffer_append(writer->out, text);
 }
 
+static inline void writer_append_byte(struct bl_json_writer *writer, char byte)
+{
+    writer->error = buffer_room(writer->out, 1);
+    if (writer->error == 0)
+        writer->out->data[writer->out->size++] = byte;
+}
+
 static void writer_append_line(struct bl_json_writer *writer)
 {
     writer_append(writer, BL_TEXT("\n"));
@@ -139,7 +146,8 @@ static void writer_append_line(struct bl_json_writer *writer)
     writer->out->size += spaces;
 }
 
-/* What comes before a value or, `key`, before a key. False: nothing may be written. */
+/* Writes the text before a value or, with `key`, before a key. Returns false after an error:
+ * nothing may be written. */
 static inline bool writer_begin(struct bl_json_writer *writer, bool key)
 {
     if (writer->error != 0)
@@ -159,7 +167,7 @@ static inline bool writer_begin(struct bl_json_writer *writer, bool key)
         return true;
     }
     if (writer->comma)
-        writer->error = bl_buffer_append_byte(writer->out, ',');
+        writer_append_byte(writer, ',');
     if (writer->indent > 0 && writer->depth > 0)
         writer_append_line(writer);
     return writer->error == 0;
@@ -178,7 +186,7 @@ static void write_open(struct bl_json_writer *writer, bool object)
     *word = object ? *word | bit : *word & ~bit;
     writer->depth++;
     writer->comma = false;
-    writer->error = bl_buffer_append_byte(writer->out, object ? '{' : '[');
+    writer_append_byte(writer, object ? '{' : '[');
 }
 
 void bl_json_write_object(struct bl_json_writer *writer)
@@ -206,7 +214,8 @@ void bl_json_write_end(struct bl_json_writer *writer)
     if (writer->indent > 0 && writer->comma)
         writer_append_line(writer);
     writer->comma = true;
-    writer_append(writer, object ? BL_TEXT("}") : BL_TEXT("]"));
+    if (writer->error == 0)
+        writer_append_byte(writer, object ? '}' : ']');
 }
 
 static void write_quoted(struct bl_json_writer *writer, struct bl_text text, bool key, bool trusted)
@@ -224,6 +233,25 @@ static void write_quoted(struct bl_json_writer *writer, struct bl_text text, boo
 void bl_json_write_key(struct bl_json_writer *writer, struct bl_text key)
 {
     write_quoted(writer, key, true, false);
+}
+
+void json_write_name(struct bl_json_writer *writer, const char *name)
+{
+    struct bl_buffer *out = writer->out;
+    size_t size = strlen(name);
+
+    if (!writer_begin(writer, true))
+        return;
+    writer->error = buffer_room(out, size + 3);
+    if (writer->error != 0)
+        return;
+    out->data[out->size] = '"';
+    memcpy(out->data + out->size + 1, name, size);
+    memcpy(out->data + out->size + 1 + size, "\":", 2);
+    out->size += size + 3;
+    writer->comma = writer->after_key = true;
+    if (writer->indent > 0)
+        writer_append_byte(writer, ' ');
 }
 
 void bl_json_write_text(struct bl_json_writer *writer, struct bl_text text)
@@ -285,7 +313,7 @@ void bl_json_write_null(struct bl_json_writer *writer)
     bl_json_write_raw(writer, BL_TEXT("null"));
 }
 
-/* A tree by the calls above: with indents, and where the buffer's maximum is near. */
+/* Writes a tree with the functions above: with indentation, or close to the buffer's maximum. */
 static void write_nodes(struct bl_json_writer *writer, const struct bl_json *value)
 {
     const struct bl_json *stop = bl_json_next(value);
@@ -298,7 +326,7 @@ static void write_nodes(struct bl_json_writer *writer, const struct bl_json *val
         case BL_JSON_UNSIGNED: bl_json_write_uint64(writer, node->unsigned_integer); break;
         case BL_JSON_DOUBLE: bl_json_write_double(writer, node->number); break;
         case BL_JSON_STRING:
-            /* A key that is written alone is a value. */
+            /* A key that is written on its own is a value. */
             write_quoted(writer, bl_json_text(node), (node->flags & JSON_KEY) != 0 && node != value,
                          (node->flags & JSON_VALID) != 0);
             break;
@@ -309,8 +337,8 @@ static void write_nodes(struct bl_json_writer *writer, const struct bl_json *val
     }
 }
 
-/* Copies in whole words where `size` is small: `out` has COMPACT_ROOM, `in` JSON_PADDING to spare.
- */
+/* Copies in whole words if `size` is small: `out` has COMPACT_ROOM and `in` has JSON_PADDING bytes
+ * to spare. */
 static inline char *copy_plain(char *out, const char *in, size_t size)
 {
     if (size <= 32) {
@@ -323,8 +351,8 @@ static inline char *copy_plain(char *out, const char *in, size_t size)
     return out + size;
 }
 
-/* Makes sure of `size` + COMPACT_ROOM bytes at `at`. Returns where that is now, NULL: over the
- * limit. */
+/* Ensures `size` + COMPACT_ROOM bytes at `at`. Returns the new position, or NULL if over the limit.
+ */
 static inline char *compact_room(struct bl_buffer *out, char *at, size_t size)
 {
     if (__builtin_expect((size_t)(out->data + out->capacity - at) >= size + COMPACT_ROOM, 1))
@@ -333,7 +361,7 @@ static inline char *compact_room(struct bl_buffer *out, char *at, size_t size)
     return bl_buffer_reserve(out, size + COMPACT_ROOM) == 0 ? out->data + out->size : NULL;
 }
 
-/* A string node with what follows a key. NULL: over the limit. */
+/* Writes a string node and, after a key, its colon. Returns NULL if over the limit. */
 static inline char *compact_string(struct bl_buffer *out, char *at, const struct bl_json *node,
                                    bool key)
 {
@@ -356,7 +384,7 @@ static inline char *compact_string(struct bl_buffer *out, char *at, const struct
     return at + key;
 }
 
-/* Writes any node but a string; nothing for what is no value. There is room. */
+/* Writes any node except a string. The caller has reserved the room. */
 static inline char *compact_scalar(char *at, const struct bl_json *node)
 {
     switch (bl_json_type(node)) {
@@ -375,8 +403,9 @@ static inline char *compact_scalar(char *at, const struct bl_json *node)
     return at;
 }
 
-/* A tree on one line, in one pass over its nodes: whether a comma is due follows from the node
- * before. Asks for a little more room than it needs, so that BL_ELIMIT means: perhaps. */
+/* Writes a tree on one line, in one pass over its nodes: the previous node decides whether a comma
+ * is due. Reserves slightly more room than it needs, so BL_ELIMIT means that the tree may not fit.
+ */
 static int write_compact(struct bl_buffer *out, const struct bl_json *value, uint32_t depth)
 {
     const struct bl_json *stop = bl_json_next(value);

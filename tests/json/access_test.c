@@ -51,7 +51,7 @@ static void the_last_of_duplicates_is_found(void **state BL_UNUSED)
     assert_int_equal(number, 3);
 }
 
-static void null_and_other_types_answer_nothing(void **state BL_UNUSED)
+static void look_ups_in_null_and_other_types_return_nothing(void **state BL_UNUSED)
 {
     const struct bl_json *text = parse("\"x\"");
     int64_t number = 7;
@@ -82,7 +82,7 @@ static void null_and_other_types_answer_nothing(void **state BL_UNUSED)
         fail_msg("nothing has members: %d", key->type);
 }
 
-static void walks_in_document_order(void **state BL_UNUSED)
+static void iterates_in_document_order(void **state BL_UNUSED)
 {
     const struct bl_json *value = parse("{\"z\":[1,[9],2,{\"q\":0},3],\"a\":{},\"m\":[]}");
     char keys[8] = "", *out = keys;
@@ -137,7 +137,7 @@ static void pointers_follow_rfc_6901(void **state BL_UNUSED)
     }
 }
 
-static void integers_are_answered_only_when_exact(void **state BL_UNUSED)
+static void integers_are_returned_only_if_exact(void **state BL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -177,7 +177,7 @@ static void types_have_names(void **state BL_UNUSED)
     assert_string_equal(bl_json_type_name(BL_JSON_OBJECT), "object");
 }
 
-static void equality_is_that_of_values(void **state BL_UNUSED)
+static void equality_compares_values(void **state BL_UNUSED)
 {
     static const char *const same[][2] = {
         {"1", "1.0"},
@@ -232,7 +232,7 @@ static void equality_is_that_of_values(void **state BL_UNUSED)
     assert_false(bl_json_equal(NULL, parse("null")));
 }
 
-/* An object of many members, or a deep value, twice in opposite orders. */
+/* Compares an object with many members, and a deep value, with the same in reverse order. */
 static void equality_is_quick_for_large_and_deep_values(void **state BL_UNUSED)
 {
     enum {
@@ -271,10 +271,10 @@ static void equality_is_quick_for_large_and_deep_values(void **state BL_UNUSED)
 
 SUITE(access, cmocka_unit_test_teardown(looks_up_members_and_elements, teardown),
       cmocka_unit_test_teardown(the_last_of_duplicates_is_found, teardown),
-      cmocka_unit_test_teardown(null_and_other_types_answer_nothing, teardown),
-      cmocka_unit_test_teardown(walks_in_document_order, teardown),
+      cmocka_unit_test_teardown(look_ups_in_null_and_other_types_return_nothing, teardown),
+      cmocka_unit_test_teardown(iterates_in_document_order, teardown),
       cmocka_unit_test_teardown(pointers_follow_rfc_6901, teardown),
-      cmocka_unit_test_teardown(integers_are_answered_only_when_exact, teardown),
+      cmocka_unit_test_teardown(integers_are_returned_only_if_exact, teardown),
       cmocka_unit_test_teardown(types_have_names, teardown),
-      cmocka_unit_test_teardown(equality_is_that_of_values, teardown),
+      cmocka_unit_test_teardown(equality_compares_values, teardown),
       cmocka_unit_test_teardown(equality_is_quick_for_large_and_deep_values, teardown));

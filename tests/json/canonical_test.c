@@ -10,7 +10,7 @@ static void assert_canonical(const char *text, const char *canonical)
 
     bl_arena_init(&arena);
     bl_buffer_init(&buffer, 1u << 20);
-    /* Twice: what is canonical stays as it is. */
+    /* Twice, because the canonical form must not change. */
     for (int round = 0; round < 2; round++) {
         assert_int_equal(bl_json_read(&arena, bl_text_from(text), NULL, &value, NULL), 0);
         bl_buffer_clear(&buffer);
@@ -24,7 +24,7 @@ static void assert_canonical(const char *text, const char *canonical)
     bl_arena_done(&arena);
 }
 
-static void the_example_of_rfc_8785_comes_out_as_printed_there(void **state BL_UNUSED)
+static void the_example_of_rfc_8785_is_reproduced(void **state BL_UNUSED)
 {
     assert_canonical("{\"numbers\": [333333333.33333329, 1E30, 4.50, 2e-3, "
                      "0.000000000000000000000000001],\n"
@@ -78,7 +78,7 @@ static void scalars_and_empty_containers_work(void **state BL_UNUSED)
     bl_buffer_done(&buffer);
 }
 
-static void a_full_buffer_is_left_as_it_was(void **state BL_UNUSED)
+static void a_full_buffer_is_unchanged(void **state BL_UNUSED)
 {
     static const char canonical[] = "x{\"a\":[1,\"\\n\"],\"b\":{}}";
     struct bl_arena arena;
@@ -123,10 +123,9 @@ static void deep_values_need_no_stack(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-SUITE(canonical, cmocka_unit_test(the_example_of_rfc_8785_comes_out_as_printed_there),
+SUITE(canonical, cmocka_unit_test(the_example_of_rfc_8785_is_reproduced),
       cmocka_unit_test(members_are_sorted_by_utf16_units),
       cmocka_unit_test(the_last_of_duplicates_is_kept),
       cmocka_unit_test(numbers_are_printed_as_ecmascript_does_but_integers_stay_exact),
       cmocka_unit_test(scalars_and_empty_containers_work),
-      cmocka_unit_test(a_full_buffer_is_left_as_it_was),
-      cmocka_unit_test(deep_values_need_no_stack));
+      cmocka_unit_test(a_full_buffer_is_unchanged), cmocka_unit_test(deep_values_need_no_stack));

@@ -126,7 +126,7 @@ static void prints_as_ecmascript_does(void **state BL_UNUSED)
         assert_formats(to_bits(samples[i].value), samples[i].text);
 }
 
-/* Significant digits of a printed number. */
+/* Counts the significant digits of a printed number. */
 static int count_digits(const char *text)
 {
     int count = 0, zeros = 0;
@@ -172,7 +172,7 @@ static void random_doubles_print_shortest_and_read_back(void **state BL_UNUSED)
     bl_random_seed(&random, 8785);
     for (unsigned long i = 0; i < rounds; i++) {
         uint64_t bits = bl_random_next(&random);
-        /* Half of them of a size that people write. */
+        /* Half of them have sizes that people use. */
         if (i % 2 == 0)
             bits = (bits & ~(0x7ffull << 52)) | (uint64_t)(1023 - 60 + bits % 120) << 52;
         if (isfinite(from_bits(bits)))
@@ -261,7 +261,7 @@ static void integers_of_64_bits_are_exact(void **state BL_UNUSED)
     assert_double("1e+2", 100.0);
 }
 
-static void refuses_what_is_no_json_number(void **state BL_UNUSED)
+static void refuses_invalid_json_numbers(void **state BL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -348,6 +348,6 @@ SUITE(number, cmocka_unit_test(prints_the_samples_of_rfc_8785),
       cmocka_unit_test(decimals_of_any_length_read_as_the_c_library_does),
       cmocka_unit_test(halfway_cases_round_to_even),
       cmocka_unit_test(integers_of_64_bits_are_exact),
-      cmocka_unit_test(refuses_what_is_no_json_number),
+      cmocka_unit_test(refuses_invalid_json_numbers),
       cmocka_unit_test(numbers_with_thousands_of_digits_work),
       cmocka_unit_test(the_locale_of_the_program_does_not_matter));

@@ -65,7 +65,7 @@ static void check_suite_file(const char *folder, const char *name, unsigned *cou
     bl_free((void *)text.data);
 }
 
-static void decides_the_public_suite_as_its_names_say(void **state BL_UNUSED)
+static void agrees_with_the_public_suite(void **state BL_UNUSED)
 {
     const char *shared = suite_shared("suites/json");
     char folder[3800];
@@ -118,7 +118,7 @@ static void decodes_escapes(void **state BL_UNUSED)
     decode("\"\x7f\"", BL_TEXT("\x7f"));
 }
 
-static void stops_at_a_special_byte_wherever_it_stands_in_a_word(void **state BL_UNUSED)
+static void stops_at_a_special_byte_at_any_place_in_a_word(void **state BL_UNUSED)
 {
     static const char *const specials[] = {"\\n", "\u00e9", "\\\"", "\U0001f600"};
     static const char *const decoded[] = {"\n", "\u00e9", "\"", "\U0001f600"};
@@ -138,20 +138,20 @@ static void stops_at_a_special_byte_wherever_it_stands_in_a_word(void **state BL
     }
 }
 
-static void refuses_broken_strings(void **state BL_UNUSED)
+static void refuses_malformed_strings(void **state BL_UNUSED)
 {
     static const char escape[] = "an escape: one of \"\\/bfnrtu";
-    static const char control[] = "a character of a string (controls are escaped)";
+    static const char control[] = "a string character (escape control characters)";
 
     refuse("\"abc", 4, "'\"'", "the end");
     refuse("\"abc\\", 5, escape, "the end");
     refuse("\"\\x\"", 2, escape, "'x'");
     refuse("\"\\u12g4\"", 5, "a hexadecimal digit", "'g'");
     refuse("\"\\u12", 5, "a hexadecimal digit", "the end");
-    refuse("\"\\ud800\"", 1, "a pair of surrogates", "'\\'");
-    refuse("\"\\ud800\\n\"", 1, "a pair of surrogates", "'\\'");
-    refuse("\"\\ud800\\ud800\"", 1, "a pair of surrogates", "'\\'");
-    refuse("\"x\\udc00\"", 2, "a pair of surrogates", "'\\'");
+    refuse("\"\\ud800\"", 1, "a surrogate pair", "'\\'");
+    refuse("\"\\ud800\\n\"", 1, "a surrogate pair", "'\\'");
+    refuse("\"\\ud800\\ud800\"", 1, "a surrogate pair", "'\\'");
+    refuse("\"x\\udc00\"", 2, "a surrogate pair", "'\\'");
     refuse("\"\\ud800\\udc0\"", 12, "a hexadecimal digit", "'\"'");
     refuse("\"a\nb\"", 2, control, "0x0A");
     refuse("\"\\n\x01\"", 3, control, "0x01");
@@ -175,7 +175,7 @@ static void refuses_invalid_utf8(void **state BL_UNUSED)
     }
 }
 
-static void says_what_was_expected_and_what_was_found(void **state BL_UNUSED)
+static void reports_what_was_expected_and_found(void **state BL_UNUSED)
 {
     refuse("", 0, "a value", "the end");
     refuse("  ", 2, "a value", "the end");
@@ -242,7 +242,7 @@ static void counts_lines_and_columns(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void cuts_excerpts_at_characters_and_marks_the_cuts(void **state BL_UNUSED)
+static void truncates_excerpts_at_characters_and_marks_that(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     const struct bl_json *value;
@@ -301,7 +301,7 @@ static void refuses_deep_nesting_without_using_the_stack(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void holds_the_limits_of_size_and_strings(void **state BL_UNUSED)
+static void enforces_the_limits_of_size_and_strings(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     const struct bl_json *value;
@@ -320,7 +320,7 @@ static void holds_the_limits_of_size_and_strings(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void leaves_the_arena_as_it_was_on_error(void **state BL_UNUSED)
+static void leaves_the_arena_unchanged_on_error(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     const struct bl_json *value = NULL;
@@ -342,7 +342,7 @@ static void leaves_the_arena_as_it_was_on_error(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void refuses_duplicates_at_the_second_key_when_asked(void **state BL_UNUSED)
+static void refuses_duplicates_at_the_second_key_on_request(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     const struct bl_json *value;
@@ -356,7 +356,7 @@ static void refuses_duplicates_at_the_second_key_when_asked(void **state BL_UNUS
     assert_int_equal(read_text(&arena, "{\"a\":1,\"\\u0061\":2}", &limits, &value, &fault),
                      BL_EPARSE);
     assert_int_equal(fault.offset, 7);
-    assert_string_equal(fault.expected, "a key that the object does not have yet");
+    assert_string_equal(fault.expected, "a key that is not a duplicate");
     assert_int_equal(read_text(&arena, "[{\"x\":[{\"\":1,\"\":2}]}]", &limits, &value, &fault),
                      BL_EPARSE);
     assert_int_equal(fault.offset, 13);
@@ -390,7 +390,7 @@ static void finds_duplicates_among_many_members(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void needs_nothing_of_the_input_afterwards(void **state BL_UNUSED)
+static void does_not_need_the_input_afterwards(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     const struct bl_json *value;
@@ -406,7 +406,7 @@ static void needs_nothing_of_the_input_afterwards(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void lone_surrogates_are_replaced_where_that_is_asked_for(void **state BL_UNUSED)
+static void lone_surrogates_are_replaced_on_request(void **state BL_UNUSED)
 {
     static const struct bl_json_limits limits = {.replace_surrogates = true};
     static const struct {
@@ -430,17 +430,17 @@ static void lone_surrogates_are_replaced_where_that_is_asked_for(void **state BL
     bl_arena_done(&arena);
 }
 
-SUITE(reader, cmocka_unit_test(lone_surrogates_are_replaced_where_that_is_asked_for),
-      cmocka_unit_test(decides_the_public_suite_as_its_names_say),
+SUITE(reader, cmocka_unit_test(lone_surrogates_are_replaced_on_request),
+      cmocka_unit_test(agrees_with_the_public_suite),
       cmocka_unit_test(reads_every_type_in_document_order), cmocka_unit_test(decodes_escapes),
-      cmocka_unit_test(stops_at_a_special_byte_wherever_it_stands_in_a_word),
-      cmocka_unit_test(refuses_broken_strings), cmocka_unit_test(refuses_invalid_utf8),
-      cmocka_unit_test(says_what_was_expected_and_what_was_found),
+      cmocka_unit_test(stops_at_a_special_byte_at_any_place_in_a_word),
+      cmocka_unit_test(refuses_malformed_strings), cmocka_unit_test(refuses_invalid_utf8),
+      cmocka_unit_test(reports_what_was_expected_and_found),
       cmocka_unit_test(refuses_a_nul_byte_anywhere), cmocka_unit_test(counts_lines_and_columns),
-      cmocka_unit_test(cuts_excerpts_at_characters_and_marks_the_cuts),
+      cmocka_unit_test(truncates_excerpts_at_characters_and_marks_that),
       cmocka_unit_test(refuses_deep_nesting_without_using_the_stack),
-      cmocka_unit_test(holds_the_limits_of_size_and_strings),
-      cmocka_unit_test(leaves_the_arena_as_it_was_on_error),
-      cmocka_unit_test(refuses_duplicates_at_the_second_key_when_asked),
+      cmocka_unit_test(enforces_the_limits_of_size_and_strings),
+      cmocka_unit_test(leaves_the_arena_unchanged_on_error),
+      cmocka_unit_test(refuses_duplicates_at_the_second_key_on_request),
       cmocka_unit_test(finds_duplicates_among_many_members),
-      cmocka_unit_test(needs_nothing_of_the_input_afterwards));
+      cmocka_unit_test(does_not_need_the_input_afterwards));

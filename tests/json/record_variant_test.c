@@ -1,4 +1,4 @@
-/* Records of a wire protocol: closed sets, constants, and what is one of several. */
+/* Records of a wire protocol: closed sets, constants and variants. */
 #include <belay/record.h>
 
 #include <stdio.h>
@@ -41,8 +41,8 @@ static struct bl_text schema_text(struct bl_arena *arena, const struct bl_record
     return text;
 }
 
-/* The reader, the check and the schema say the same of a document: that it fits where `fault` is
- * NULL, and else what is wrong with it. */
+/* Asserts that the reader, the check and the schema agree on a document: it is valid if `fault` is
+ * NULL; otherwise it is refused with that fault. */
 static void assert_reading(const struct bl_record *record, const char *document, const char *fault)
 {
     struct bl_arena arena = {0};
@@ -111,7 +111,7 @@ static const struct bl_member switch_members[] = {
 static const struct bl_record switch_record =
     BL_RECORD("switch", struct switch_said, switch_members);
 
-/* It has no value without a name, and its neighbours in the struct are not its own. */
+/* Both values have a name, and its neighbours in the struct are not changed. */
 static void an_absent_boolean_with_names_is_false(void **state BL_UNUSED)
 {
     struct switch_said said = {true, "?"};
@@ -124,7 +124,7 @@ static void an_absent_boolean_with_names_is_false(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_boolean_may_have_names_and_a_text_may_be_one_of_some(void **state BL_UNUSED)
+static void a_boolean_may_have_names_and_a_text_may_be_from_a_closed_set(void **state BL_UNUSED)
 {
     static const char *const documents[] = {
         LAMP("\"low\"", "true", "\"high\"", "null"),
@@ -169,7 +169,7 @@ static const struct bl_member engine_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record engine_record = BL_RECORD("engine", struct engine, engine_members);
 
-static void a_number_may_be_one_of_some(void **state BL_UNUSED)
+static void a_number_may_be_from_a_closed_set(void **state BL_UNUSED)
 {
     assert_reading(&engine_record, "{\"gear\":-1,\"next\":1}", NULL);
     assert_reading(&engine_record, "{\"gear\":2,\"next\":null}", NULL);
@@ -179,7 +179,7 @@ static void a_number_may_be_one_of_some(void **state BL_UNUSED)
                    "next: expected one of -1, 1, 2 or null, found 3");
 }
 
-static void a_constant_is_always_there_and_never_another(void **state BL_UNUSED)
+static void a_constant_is_required_and_never_differs(void **state BL_UNUSED)
 {
     assert_reading(&lamp_record, LAMP("\"low\"", "false", "\"high\"", "null"),
                    "electric: expected true, found false");
@@ -246,15 +246,16 @@ static void an_array_and_an_object_may_be_in_the_struct_itself(void **state BL_U
     bl_arena_done(&arena);
 }
 
-static void a_distinct_list_has_no_element_twice(void **state BL_UNUSED)
+static void a_distinct_list_has_no_duplicates(void **state BL_UNUSED)
 {
     assert_reading(&shelf_record, SHELF("[\"a\",\"b\",\"a\"]", "{}", "[]"),
-                   "labels[2]: there is another \"a\"");
-    assert_reading(&shelf_record, SHELF("[]", "{}", "[1,1.0]"), "marks[1]: there is another 1.0");
+                   "labels[2]: duplicate of an earlier element: \"a\"");
+    assert_reading(&shelf_record, SHELF("[]", "{}", "[1,1.0]"),
+                   "marks[1]: duplicate of an earlier element: 1.0");
     assert_reading(&shelf_record, SHELF("[\"a\",\"A\"]", "{}", "[1,2]"), NULL);
 }
 
-/* ---- What is JSON already -------------------------------------------------------------------- */
+/* ---- Members that hold JSON ------------------------------------------------------------------ */
 
 struct parcel {
     struct bl_text note;
@@ -327,7 +328,7 @@ static void raw_json_may_be_read_in_its_canonical_form(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_value_that_is_json_already_is_written_as_it_is(void **state BL_UNUSED)
+static void existing_json_is_written_unchanged(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct parcel parcel = {
@@ -341,7 +342,7 @@ static void a_value_that_is_json_already_is_written_as_it_is(void **state BL_UNU
     bl_arena_done(&arena);
 }
 
-static void a_text_is_cut_or_shared_where_that_is_asked_for(void **state BL_UNUSED)
+static void a_text_is_truncated_or_shared_on_request(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct parcel parcel;
@@ -360,8 +361,8 @@ static void a_text_is_cut_or_shared_where_that_is_asked_for(void **state BL_UNUS
 
 /* ---- One of several -------------------------------------------------------------------------- */
 
-/* A frame is an order or an answer; what an order is about depends on what is to be done, and an
- * answer is a result or a reason. */
+/* A frame is an order or an answer. The subject of an order depends on its action; an answer is a
+ * result or a reason. */
 struct frame {
     enum {
         FRAME_ORDER,
@@ -449,7 +450,7 @@ static void every_variant_is_written_as_it_was_read(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void an_object_is_what_another_member_says(void **state BL_UNUSED)
+static void another_member_selects_the_record_of_an_object(void **state BL_UNUSED)
 {
     assert_reading(&frame_record, ORDER("\"by\":{\"height\":9},\"do\":\"lift\""), NULL);
     assert_reading(&frame_record, ORDER("\"do\":\"turn\",\"by\":{\"height\":9}"),
@@ -465,7 +466,7 @@ static void an_object_is_what_another_member_says(void **state BL_UNUSED)
                    "by: expected an object, found an empty array");
 }
 
-static void exactly_one_of_the_members_that_exclude_each_other_is_there(void **state BL_UNUSED)
+static void exactly_one_of_exclusive_members_is_present(void **state BL_UNUSED)
 {
     assert_reading(&frame_record, ANSWER(""),
                    "expected either \"result\" or \"reason\", found neither");
@@ -490,7 +491,7 @@ static void a_member_of_another_kind_is_refused_and_an_unknown_one_is_not(void *
                    "{\"newer\":1,\"type\":\"answer\",\"newest\":1,\"id\":7,\"result\":1}", NULL);
 }
 
-static void the_rule_of_a_kind_is_asked(void **state BL_UNUSED)
+static void the_rule_of_a_kind_is_applied(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct bl_record_fault fault;
@@ -510,12 +511,27 @@ static void the_rule_of_a_kind_is_asked(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-/* The same frames, with a schema of its own for each kind. */
+/* The same frames, with a separate schema for each kind. */
 static const struct bl_record letter_record;
 static const struct bl_record letter_order_record =
     BL_RECORD("letter:order", struct frame, order_members, .document = true, .of = &letter_record);
 static const struct bl_record letter_answer_record = BL_RECORD(
     "letter:answer", struct frame, answer_members, .document = true, .of = &letter_record);
+/* Of duplicate keys, every reader uses the last one. */
+static void of_duplicate_kinds_the_last_one_counts(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct frame frame;
+    const struct bl_json *value =
+        parse(&arena, "{\"type\":\"answer\",\"id\":1,\"do\":\"turn\",\"by\":{\"angle\":9},"
+                      "\"type\":\"order\"}");
+
+    assert_int_equal(bl_record_read(&arena, &frame_record, value, &frame, NULL), 0);
+    assert_int_equal(frame.type, FRAME_ORDER);
+    assert_int_equal(frame.angle, 9);
+    bl_arena_done(&arena);
+}
+
 static const struct bl_record *const letter_kinds[] = {&letter_order_record, &letter_answer_record,
                                                        NULL};
 static const struct bl_record letter_record =
@@ -559,19 +575,75 @@ static void a_schema_refers_to_other_documents_by_their_id(void **state BL_UNUSE
     bl_arena_done(&arena);
 }
 
-SUITE(record_variant, cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_one_of_some),
+/* ---- Records in several files ---------------------------------------------------------------- */
+
+struct note {
+    struct bl_text text;
+    const struct bl_json *proof, *hint;
+};
+
+#define BL_RECORD_STRUCT struct note
+static const struct bl_member proof_members[] = {BL_MEMBER_TEXT("text", text), BL_MEMBER_END};
+static const struct bl_record proof_record =
+    BL_RECORD("box:proof", struct note, proof_members, .document = true, .closed = true);
+static const struct bl_member note_members[] = {
+    BL_MEMBER_JSON("proof", proof, .record = &proof_record, .extensible = true, .optional = true),
+    BL_MEMBER_JSON("hint", hint, .record = &proof_record, .optional = true), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+static const struct bl_record note_record = BL_RECORD("note", struct note, note_members);
+static const struct bl_record filed_record =
+    BL_RECORD("box:note", struct note, note_members, .document = true);
+
+static void a_standalone_schema_contains_all_its_references(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    const struct bl_json *alone = parse(&arena, schema_text(&arena, &note_record).data);
+    const struct bl_json *filed = parse(&arena, schema_text(&arena, &filed_record).data);
+    const struct bl_text reference = BL_TEXT("/properties/proof/$ref");
+
+    assert_string_equal(bl_json_text(bl_json_pointer(alone, reference)).data, "#/$defs/proof");
+    assert_non_null(bl_json_pointer(alone, BL_TEXT("/$defs/proof/properties/text")));
+    assert_string_equal(bl_json_text(bl_json_pointer(filed, reference)).data,
+                        "urn:belay:schema:box:proof");
+    assert_null(bl_json_get(filed, BL_TEXT("$defs")));
+    bl_arena_done(&arena);
+}
+
+static void a_closed_record_may_be_extensible_if_it_is_kept_as_json(void **state BL_UNUSED)
+{
+    struct bl_arena arena = {0};
+    struct note note;
+
+    assert_int_equal(bl_record_read(&arena, &note_record,
+                                    parse(&arena, "{\"proof\":{\"text\":\"a\",\"later\":1}}"),
+                                    &note, NULL),
+                     0);
+    assert_int_equal(
+        bl_record_check(&note_record, parse(&arena, "{\"proof\":{\"later\":1}}"), NULL), BL_EPARSE);
+    assert_int_equal(bl_record_check(&note_record,
+                                     parse(&arena, "{\"hint\":{\"text\":\"a\",\"later\":1}}"),
+                                     NULL),
+                     BL_EPARSE);
+    bl_arena_done(&arena);
+}
+
+SUITE(record_variant,
+      cmocka_unit_test(a_boolean_may_have_names_and_a_text_may_be_from_a_closed_set),
       cmocka_unit_test(an_absent_boolean_with_names_is_false),
-      cmocka_unit_test(a_number_may_be_one_of_some),
-      cmocka_unit_test(a_constant_is_always_there_and_never_another),
+      cmocka_unit_test(a_number_may_be_from_a_closed_set),
+      cmocka_unit_test(a_constant_is_required_and_never_differs),
       cmocka_unit_test(an_array_and_an_object_may_be_in_the_struct_itself),
-      cmocka_unit_test(a_distinct_list_has_no_element_twice),
+      cmocka_unit_test(a_distinct_list_has_no_duplicates),
+      cmocka_unit_test(of_duplicate_kinds_the_last_one_counts),
       cmocka_unit_test(json_within_a_record_is_checked),
       cmocka_unit_test(raw_json_may_be_read_in_its_canonical_form),
-      cmocka_unit_test(a_value_that_is_json_already_is_written_as_it_is),
-      cmocka_unit_test(a_text_is_cut_or_shared_where_that_is_asked_for),
+      cmocka_unit_test(existing_json_is_written_unchanged),
+      cmocka_unit_test(a_text_is_truncated_or_shared_on_request),
       cmocka_unit_test(every_variant_is_written_as_it_was_read),
-      cmocka_unit_test(an_object_is_what_another_member_says),
-      cmocka_unit_test(exactly_one_of_the_members_that_exclude_each_other_is_there),
+      cmocka_unit_test(another_member_selects_the_record_of_an_object),
+      cmocka_unit_test(exactly_one_of_exclusive_members_is_present),
       cmocka_unit_test(a_member_of_another_kind_is_refused_and_an_unknown_one_is_not),
-      cmocka_unit_test(the_rule_of_a_kind_is_asked),
-      cmocka_unit_test(a_schema_refers_to_other_documents_by_their_id));
+      cmocka_unit_test(the_rule_of_a_kind_is_applied),
+      cmocka_unit_test(a_schema_refers_to_other_documents_by_their_id),
+      cmocka_unit_test(a_standalone_schema_contains_all_its_references),
+      cmocka_unit_test(a_closed_record_may_be_extensible_if_it_is_kept_as_json));

@@ -7,7 +7,7 @@
 static const char *const colour_names[] = {"red", "green", "blue", "off"};
 static const struct bl_names colours = BL_NAMES(colour_names);
 
-/* A document with one of each type that people write in their own ways. */
+/* A document with a member of each type that people may write in several forms. */
 struct inner {
     uint64_t pause_ns;
     double rate;
@@ -62,7 +62,7 @@ static const struct bl_record found_record =
     BL_RECORD("the file", struct found, found_members, .closed = true);
 static const struct bl_record open_record = BL_RECORD("the file", struct found, found_members);
 
-/* A source, and all that was told of it. */
+/* A source, and the faults that were reported. */
 struct stage {
     struct bl_source source;
     struct bl_arena arena;
@@ -106,7 +106,7 @@ static int stage_read(struct stage *stage, const struct bl_record *record, const
                                       stage->source.document.root, &stage->found);
 }
 
-static void what_a_document_says_is_put_over_the_defaults(void **state BL_UNUSED)
+static void a_document_overrides_the_defaults(void **state BL_UNUSED)
 {
     struct stage stage;
 
@@ -159,7 +159,7 @@ static void a_fault_has_its_place_and_a_hint(void **state BL_UNUSED)
          "alone is seconds), found \"0s\"",
          ""},
         {"inner: {pause: 61m}",
-         "f.yaml:1:16: inner.pause: expected a duration of at most 1 h such as 20ms, 90s or 1.5h "
+         "f.yaml:1:16: inner.pause: expected a duration of at most 1h such as 20ms, 90s or 1.5h "
          "(a number alone is seconds), found \"61m\"",
          ""},
         {"inner: {rate: -1}",
@@ -220,7 +220,7 @@ static void no_value_of_a_guarded_document_is_shown(void **state BL_UNUSED)
     }
 }
 
-static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
+static void every_fault_is_reported_on_request(void **state BL_UNUSED)
 {
     static const char *const text = "text: [a]\n"
                                     "colur: red\n"
@@ -234,7 +234,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
         "2 unknown member \"colur\" in the file%s; did you mean \"colour\"?\n"
         "3 words[0]: expected a string, found a list\n"
         "4 unknown member \"rat\" in inner; did you mean \"rate\"?\n"
-        "4 pause: expected a duration of at most 1 h such as 20ms, 90s or 1.5h (a number alone is "
+        "4 pause: expected a duration of at most 1h such as 20ms, 90s or 1.5h (a number alone is "
         "seconds), found \"soon\"\n"
         "5 count: expected a whole number from 1 to 9, found 10\n"
         "7 rate: expected a number from 0 to 100 or null, found 101; USD per million tokens.\n";
@@ -248,7 +248,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
         snprintf(expected, sizeof expected, told, open ? " is ignored" : "");
         assert_string_equal(bl_buffer_text(&stage.told).data, expected);
         assert_string_equal(stage.error.message, "");
-        /* What fits is read. */
+        /* Valid members are read. */
         assert_int_equal(stage.found.more_count, 2);
         assert_string_equal(stage.found.line, "fine");
         stage_done(&stage);
@@ -256,7 +256,8 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
     struct stage stage;
     stage_make(&stage);
     stage.source.tell = stage_tell;
-    /* A slip that is only ignored is no failure; one that goes on where a name ends is no slip. */
+    /* A misspelt member that is only ignored is not a failure; a longer word that begins with a
+     * known name is not a misspelling. */
     assert_int_equal(stage_read(&stage, &open_record, "cuont: 1\ncounters: 2\n"), 0);
     assert_string_equal(bl_buffer_text(&stage.told).data,
                         "1 unknown member \"cuont\" in the file is ignored; did you mean "
@@ -264,7 +265,7 @@ static void every_fault_is_told_where_that_is_asked_for(void **state BL_UNUSED)
     stage_done(&stage);
 }
 
-static void scalars_of_a_loose_document_are_what_the_table_says(void **state BL_UNUSED)
+static void the_table_decides_the_scalars_of_a_loose_document(void **state BL_UNUSED)
 {
     static const char *const texts[] = {
         "text: 'true'\nline: '3.50'\nflag: 'No'\nwait: ' 2 '\ncolour: 'off'\ncount: '0x9'\n"
@@ -300,7 +301,7 @@ static void scalars_of_a_loose_document_are_what_the_table_says(void **state BL_
     stage_done(&stage);
 }
 
-/* Programs write seconds, and no words for them. */
+/* Programs write a number of seconds, without a unit. */
 static void a_duration_of_json_is_a_number(void **state BL_UNUSED)
 {
     struct inner inner = {.pause_ns = 1500 * BL_NS_PER_MS, .rate = 1}, read;
@@ -323,9 +324,9 @@ static void a_duration_of_json_is_a_number(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-SUITE(source, cmocka_unit_test(what_a_document_says_is_put_over_the_defaults),
+SUITE(source, cmocka_unit_test(a_document_overrides_the_defaults),
       cmocka_unit_test(a_fault_has_its_place_and_a_hint),
       cmocka_unit_test(no_value_of_a_guarded_document_is_shown),
-      cmocka_unit_test(every_fault_is_told_where_that_is_asked_for),
-      cmocka_unit_test(scalars_of_a_loose_document_are_what_the_table_says),
+      cmocka_unit_test(every_fault_is_reported_on_request),
+      cmocka_unit_test(the_table_decides_the_scalars_of_a_loose_document),
       cmocka_unit_test(a_duration_of_json_is_a_number));

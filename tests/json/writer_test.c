@@ -115,7 +115,7 @@ static void write_text(struct bl_buffer *buffer, struct bl_text text)
     assert_int_equal(bl_json_writer_done(&writer), 0);
 }
 
-static void escapes_only_what_must_be(void **state BL_UNUSED)
+static void escapes_only_where_necessary(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
 
@@ -139,7 +139,7 @@ static void escapes_only_what_must_be(void **state BL_UNUSED)
     bl_buffer_done(&buffer);
 }
 
-static void replaces_each_broken_part_of_a_text(void **state BL_UNUSED)
+static void replaces_each_invalid_part_of_a_text(void **state BL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -223,7 +223,7 @@ static void plain_strings_of_every_length_are_copied_whole(void **state BL_UNUSE
     bl_arena_done(&arena);
 }
 
-static void parts_of_a_tree_fit_into_what_is_being_written(void **state BL_UNUSED)
+static void subtrees_can_be_written_into_an_open_value(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     struct bl_buffer buffer;
@@ -253,7 +253,7 @@ static void parts_of_a_tree_fit_into_what_is_being_written(void **state BL_UNUSE
     bl_arena_done(&arena);
 }
 
-static void indents_when_asked(void **state BL_UNUSED)
+static void indents_on_request(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     struct bl_buffer buffer;
@@ -276,7 +276,7 @@ static void indents_when_asked(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-/* Writes `value` with every maximum up to beyond what it needs. */
+/* Writes `value` with every maximum from 0 to more than it needs. */
 static void fill_buffers(const struct bl_json *value, uint32_t indent, const char *text)
 {
     for (size_t maximum = 0; maximum < strlen(text) + 100; maximum++) {
@@ -315,7 +315,7 @@ static void fills_a_buffer_to_its_maximum_and_not_beyond(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void errors_stick(void **state BL_UNUSED)
+static void the_first_write_error_is_kept(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
     struct bl_json_writer writer;
@@ -373,7 +373,7 @@ static void more_than_1024_levels_are_an_error(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void what_is_open_or_empty_is_not_done(void **state BL_UNUSED)
+static void an_open_or_empty_value_is_not_done(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
     struct bl_json_writer writer;
@@ -449,7 +449,7 @@ static void calls_out_of_order_assert(void **state BL_UNUSED)
         if (child == 0) {
             struct bl_buffer buffer;
             struct bl_json_writer writer;
-            /* No report, no core: the abort is what is expected. */
+            /* No report and no core dump, because the abort is expected. */
             setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
             close(STDERR_FILENO);
             signal(SIGABRT, SIG_DFL);
@@ -468,7 +468,7 @@ static void calls_out_of_order_assert(void **state BL_UNUSED)
     }
 }
 
-static void an_error_is_written_with_null_for_what_is_not_known(void **state BL_UNUSED)
+static void unknown_parts_of_an_error_are_written_as_null(void **state BL_UNUSED)
 {
     struct bl_buffer buffer;
     struct bl_json_writer writer;
@@ -494,16 +494,17 @@ static void an_error_is_written_with_null_for_what_is_not_known(void **state BL_
     bl_buffer_done(&buffer);
 }
 
-SUITE(writer, cmocka_unit_test(an_error_is_written_with_null_for_what_is_not_known),
+SUITE(writer, cmocka_unit_test(unknown_parts_of_an_error_are_written_as_null),
       cmocka_unit_test(writes_every_type), cmocka_unit_test(integers_of_every_length_are_written),
-      cmocka_unit_test(a_double_stays_a_double), cmocka_unit_test(escapes_only_what_must_be),
-      cmocka_unit_test(replaces_each_broken_part_of_a_text),
+      cmocka_unit_test(a_double_stays_a_double), cmocka_unit_test(escapes_only_where_necessary),
+      cmocka_unit_test(replaces_each_invalid_part_of_a_text),
       cmocka_unit_test(a_tree_is_written_as_it_was_read),
       cmocka_unit_test(plain_strings_of_every_length_are_copied_whole),
-      cmocka_unit_test(parts_of_a_tree_fit_into_what_is_being_written),
-      cmocka_unit_test(indents_when_asked),
+      cmocka_unit_test(subtrees_can_be_written_into_an_open_value),
+      cmocka_unit_test(indents_on_request),
       cmocka_unit_test(fills_a_buffer_to_its_maximum_and_not_beyond),
-      cmocka_unit_test(errors_stick), cmocka_unit_test(numbers_that_are_not_finite_are_errors),
+      cmocka_unit_test(the_first_write_error_is_kept),
+      cmocka_unit_test(numbers_that_are_not_finite_are_errors),
       cmocka_unit_test(more_than_1024_levels_are_an_error),
-      cmocka_unit_test(what_is_open_or_empty_is_not_done),
+      cmocka_unit_test(an_open_or_empty_value_is_not_done),
       cmocka_unit_test(calls_out_of_order_assert));

@@ -1,9 +1,9 @@
-/* What does not fit, and where.
+/* Faults: what is not valid, and where.
  *
  * Design notes.
  *
- * The path of a fault is not kept on the way, since most records fit: it is written from the inside
- * out while the failure returns. */
+ * Since most records are valid, the path is not tracked while reading: it is written from the
+ * inside out while the failure returns. */
 #include "record.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ bool record_fail(struct reading *reading, const struct bl_json *node, struct bl_
     return false;
 }
 
-/* Whether a value is of the member's type, and only not the one that was expected. */
+/* True if a value has the member's type, but is not one of the expected values. */
 static bool record_is_typed(const struct bl_member *member, const struct bl_json *value)
 {
     enum bl_member_type type = member->type;
@@ -42,7 +42,8 @@ static bool record_is_typed(const struct bl_member *member, const struct bl_json
                     type == BL_TYPE_ENUM);
 }
 
-/* A document's words for what JSON calls objects and arrays; of a guarded one no values. */
+/* Appends the value that was found. Documents use their own words for objects and arrays; a guarded
+ * document shows no values. */
 static void record_show_found(struct bl_buffer *message, const struct reading *reading,
                               const struct bl_json *value)
 {
@@ -62,7 +63,7 @@ static void record_hint_near(struct bl_record_fault *fault, const struct bl_sugg
         snprintf(fault->hint, sizeof fault->hint, "did you mean \"%s\"?", suggestion->best);
 }
 
-/* What was meant, or what to do about it. */
+/* Adds a hint: the value that was probably meant, or what to do. */
 static void record_hint_value(struct reading *reading, const struct bl_member *member,
                               const struct bl_json *value)
 {
@@ -125,7 +126,8 @@ bool record_fail_missing(struct reading *reading, const struct bl_member *member
     return record_fail_below(reading, member->name, 0);
 }
 
-/* A name that only goes on where the other ends is another word, not a slip. */
+/* True if the key may be a misspelling of `name`: their lengths differ by at most 2. A name that
+ * only extends the other one is a different word. */
 static bool record_is_slip(const char *name, const struct bl_json *key)
 {
     size_t known = strlen(name), own = bl_json_size(key);
@@ -144,7 +146,7 @@ static void record_offer_names(struct bl_suggestion *suggestion, const struct bl
     }
 }
 
-/* All names that may be there. */
+/* Lists all valid names in the hint. */
 static void record_hint_names(struct bl_record_fault *fault, const struct found *found)
 {
     const char *separator = "expected one of ";
@@ -169,7 +171,7 @@ bool record_fail_unknown(struct reading *reading, const struct bl_record *record
     struct bl_suggestion suggestion;
     struct bl_buffer message;
 
-    if (!record->closed && !told)
+    if (reading->extensible || (!record->closed && !told))
         return true;
     bl_suggestion_init(&suggestion, key->string);
     record_offer_names(&suggestion, record, found, key);
@@ -189,7 +191,7 @@ bool record_fail_unknown(struct reading *reading, const struct bl_record *record
     return false;
 }
 
-bool record_goes_on(struct reading *reading)
+bool record_continues(struct reading *reading)
 {
     if (reading->source == NULL || reading->source->tell == NULL)
         return false;
@@ -255,7 +257,7 @@ void bl_record_fault_text(const struct bl_record_fault *fault, char *out, size_t
                              BL_TEXT_ARG(step));
     }
     bl_buffer_printf(&text, "%s%s", text.size > 0 ? ": " : "", fault->message);
-    /* Half a hint is none. */
+    /* A hint is added only if it fits as a whole. */
     if (fault->hint[0] != '\0' && text.size + sizeof "; " + strlen(fault->hint) <= out_size)
         bl_buffer_printf(&text, "; %s", fault->hint);
     record_cut(out, out_size, bl_buffer_text(&text));
@@ -274,7 +276,7 @@ bool record_is_distinct(struct reading *reading, const struct bl_json *list)
             if (!bl_json_equal(earlier, element))
                 continue;
             bl_buffer_init(&message, 4096);
-            bl_buffer_printf(&message, "there is another ");
+            bl_buffer_printf(&message, "duplicate of an earlier element: ");
             json_value_show(&message, element);
             record_fail(reading, element, &message);
             return record_fail_below(reading, NULL, index);

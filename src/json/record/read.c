@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * One walk over the members of the object reads and checks them. Objects that a program wrote from
- * the same table have their members in its order, so that the member after the last one is tried
- * first: a whole object then costs one comparison a member, and not one look-up in all of them.
+ * One pass over the members of the object reads and checks them. Objects that a program wrote from
+ * the same table have their members in its order, so the member after the last one is tried first.
+ * Such an object costs one comparison per member instead of a look-up among all members.
  */
 #include "record.h"
 
@@ -18,18 +18,20 @@ static struct bl_text record_keep_text(const struct reading *reading, struct bl_
 static bool record_read_text(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
-    struct bl_text text = bl_json_text(value);
     uint64_t most = record_text_most(member);
 
+    if (value->type != BL_JSON_STRING)
+        return record_fail_value(reading, member, value);
+    struct bl_text text = {value->string, value->size};
     if (member->cut && member->type != BL_TYPE_WORD)
         text = bl_utf8_cut(text, most);
-    if (!bl_json_is(value, BL_JSON_STRING) || (int64_t)text.size < member->least ||
-        (most > 0 && text.size > most) ||
+    size_t size = member->characters ? bl_utf8_count(text) : text.size;
+    if ((int64_t)size < member->least || (most > 0 && size > most) ||
         (member->form != NULL && member->form->fits != NULL && !member->form->fits(text)) ||
         (member->names != NULL && !reading->lenient &&
          !bl_names_find(member->names, text, &(size_t){0})))
         return record_fail_value(reading, member, value);
-    /* A C string ends at its first NUL: half of a text is not what was sent. */
+    /* A C string ends at its first NUL, which would silently truncate the text. */
     if (member->type != BL_TYPE_TEXT && memchr(text.data, '\0', text.size) != NULL)
         return record_fail_value(reading, member, value);
     if (slot == NULL)
@@ -79,6 +81,14 @@ static bool record_read_number(struct reading *reading, const struct bl_member *
     return true;
 }
 
+static void record_set_enum(const struct bl_member *member, void *slot, size_t index)
+{
+    if (member->size == sizeof(bool))
+        *(bool *)slot = index != 0;
+    else
+        *(unsigned *)slot = (unsigned)index;
+}
+
 static bool record_read_enum(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
@@ -87,10 +97,8 @@ static bool record_read_enum(struct reading *reading, const struct bl_member *me
     if (!bl_json_is(value, BL_JSON_STRING) ||
         !bl_names_find(member->names, bl_json_text(value), &index))
         return record_fail_value(reading, member, value);
-    if (slot != NULL && member->size == sizeof(bool))
-        *(bool *)slot = index != 0;
-    else if (slot != NULL)
-        *(unsigned *)slot = (unsigned)index;
+    if (slot != NULL)
+        record_set_enum(member, slot, index);
     return true;
 }
 
@@ -100,7 +108,7 @@ static bool record_read_time(struct reading *reading, const struct bl_member *me
     struct bl_text text = bl_json_text(value);
     int64_t wall_ns;
 
-    /* Other fractions of a second than ours would be written in another way. */
+    /* Any other number of decimals would not be written back the same way. */
     if ((text.size != strlen("2026-11-15T18:50:07.123Z") && !reading->lenient) ||
         !bl_time_parse(text, &wall_ns))
         return record_fail_value(reading, member, value);
@@ -132,7 +140,7 @@ static bool record_is_counted(struct reading *reading, const struct bl_member *m
     return !member->distinct || record_is_distinct(reading, value);
 }
 
-/* A record in new memory: what is missing there is absent. */
+/* Reads a record into new memory, where missing members are absent. */
 static bool record_read_new(struct reading *reading, const struct bl_record *record,
                             const struct bl_json *value, void *into)
 {
@@ -199,7 +207,7 @@ static bool record_read_pointer(struct reading *reading, const struct bl_member 
     return record_read_new(reading, member->record, value, object);
 }
 
-/* Empty where there is no memory for it. */
+/* Returns the canonical form of the value, or an empty text if it cannot be written. */
 static struct bl_text record_canonical(struct bl_arena *arena, const struct bl_json *value)
 {
     struct bl_text kept = {0};
@@ -210,18 +218,34 @@ static struct bl_text record_canonical(struct bl_arena *arena, const struct bl_j
     return kept;
 }
 
+/* True if the JSON value matches its member, down to the nested records. */
+static bool record_fits_json(struct reading *reading, const struct bl_member *member,
+                             const struct bl_json *value)
+{
+    struct reading strict = {.fault = reading->fault,
+                             .depth = reading->depth,
+                             .extensible = reading->extensible || member->extensible};
+    size_t index = 0;
+
+    if (member->record != NULL)
+        return record_read_record(&strict, member->record, value, NULL);
+    BL_JSON_EACH (node, member->element != NULL && member->element->record != NULL ? value : NULL) {
+        if (!record_read_record(&strict, member->element->record, node, NULL))
+            return record_fail_below(reading, NULL, index);
+        index++;
+    }
+    return true;
+}
+
 static bool record_read_json(struct reading *reading, const struct bl_member *member,
                              const struct bl_json *value, void *slot)
 {
-    struct reading strict = {.fault = reading->fault, .depth = reading->depth};
-
     if ((record_is_object(member) && !bl_json_is(value, BL_JSON_OBJECT) &&
          !(member->or_string && bl_json_is(value, BL_JSON_STRING))) ||
         (member->element != NULL && !bl_json_is(value, BL_JSON_ARRAY)))
         return record_fail_value(reading, member, value);
-    /* A lenient reader keeps what it may not understand. */
-    if (member->record != NULL && !reading->lenient &&
-        !record_read_record(&strict, member->record, value, NULL))
+    /* A lenient reader keeps values that it may not understand. */
+    if (!reading->lenient && !record_fits_json(reading, member, value))
         return false;
     if (slot != NULL && member->type == BL_TYPE_RAW && member->canonical)
         *(struct bl_text *)slot = record_canonical(reading->arena, value);
@@ -287,51 +311,15 @@ bool record_read_value(struct reading *reading, const struct bl_member *member,
                        const struct bl_json *value, void *object)
 {
     struct bl_json made;
+
+    if (reading->source == NULL)
+        return record_read_typed(reading, member, value, object);
     const struct bl_json *typed = record_loosen(reading, member, value, &made);
     bool fits = record_read_typed(reading, member, typed, object);
 
     if (!fits && typed != value && reading->fault->node == typed)
         reading->fault->node = value;
     return fits;
-}
-
-/* ---- Absent values --------------------------------------------------------------------------- */
-
-/* Zero is the absent value of all other types. */
-static void record_set_absent(const struct bl_member *member, void *object)
-{
-    void *slot = record_slot(object, member);
-    unsigned nameless = 0;
-
-    memset(slot, 0, member->size);
-    if (member->known > 0)
-        *((bool *)object + member->known - 1) = member->unless;
-    if (member->type == BL_TYPE_NUMBER)
-        *(double *)slot = (double)member->none;
-    else if (member->type == BL_TYPE_INTEGER)
-        memcpy(slot, &member->none, member->size);
-    else if (member->type == BL_TYPE_BOOLEAN && member->size == sizeof(int))
-        *(int *)slot = (int)member->none;
-    else if (member->type == BL_TYPE_LIST)
-        bl_list_init(slot);
-    else if (member->type == BL_TYPE_ARRAY)
-        *(size_t *)(void *)((char *)object + member->count) = 0;
-    else if (member->type == BL_TYPE_ENUM && member->size != sizeof(bool) &&
-             (member->optional || member->nullable)) {
-        while (bl_names_get(member->names, nameless) != NULL)
-            nameless++;
-        *(unsigned *)slot = nameless;
-    }
-}
-
-static void record_set_all_absent(const struct bl_member *member, void *object)
-{
-    for (; member->type != BL_TYPE_END; member++) {
-        if (member->type == BL_TYPE_INCLUDE)
-            record_set_all_absent(member->record->members, record_slot(object, member));
-        else
-            record_set_absent(member, object);
-    }
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */
@@ -352,9 +340,22 @@ static void record_add_table(struct found *found, const struct bl_member *member
     }
 }
 
+static void record_find_begin(struct found *found, const struct bl_record *record,
+                              const struct bl_record *kind)
+{
+    found->table_count = found->member_count = 0;
+    memset(found->seen, 0, sizeof found->seen);
+    record_add_table(found, record->members, 0);
+    found->next = record->members;
+    found->next_index = found->table = 0;
+    found->kind_table = found->table_count;
+    if (kind != NULL)
+        record_add_table(found, kind->members, 0);
+}
+
 static bool record_is_named(const struct bl_member *member, struct bl_text name)
 {
-    return member->name != NULL && bl_text_equal(bl_text_from(member->name), name);
+    return member->name != NULL && bl_text_is(name, member->name);
 }
 
 static const struct bl_member *record_find_in(const struct bl_member *member, struct bl_text name)
@@ -364,29 +365,32 @@ static const struct bl_member *record_find_in(const struct bl_member *member, st
     return member->type != BL_TYPE_END ? member : NULL;
 }
 
-/* Its table is then found->table. NULL: there is none of that name. */
+/* Returns the member of that name, or NULL. Until the next call, found->table is its table. */
 static const struct bl_member *record_find_member(struct found *found, struct bl_text name)
 {
     const struct bl_member *member = found->next;
+    size_t index = found->next_index;
 
     if (!record_is_named(member, name)) {
         member = NULL;
         for (size_t i = 0; i < found->table_count && member == NULL; i++) {
-            member = record_find_in(found->tables[i].members, name);
-            if (member != NULL)
-                found->table = i;
+            const struct found_table *table = &found->tables[i];
+            member = record_find_in(table->members, name);
+            if (member == NULL)
+                continue;
+            index = table->first + (size_t)(member - table->members);
+            found->table = i;
         }
+        if (member == NULL)
+            return NULL;
     }
-    if (member == NULL)
-        return NULL;
-    size_t index =
-        found->tables[found->table].first + (size_t)(member - found->tables[found->table].members);
     found->seen[index / 64] |= (uint64_t)1 << index % 64;
     found->next = member + 1;
+    found->next_index = index + 1;
     return member;
 }
 
-/* A member of another kind is a mistake, even where unknown ones are ignored. */
+/* Refuses a member of another kind: it is a mistake, even where unknown members are ignored. */
 static bool record_fail_foreign(struct reading *reading, const struct bl_record *record,
                                 const struct bl_record *kind, const struct bl_json *key)
 {
@@ -411,7 +415,7 @@ static bool record_fail_foreign(struct reading *reading, const struct bl_record 
     return record_fail(reading, key, &message);
 }
 
-/* What the tables cannot say. */
+/* Applies the rules, which check what the tables cannot express. */
 static bool record_keeps_rule(struct reading *reading, const struct bl_record *record,
                               const void *into)
 {
@@ -431,7 +435,7 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     }
     if (!record_read_value(reading, member, value, into)) {
         if (!reading->lenient || member->vital)
-            return record_fail_below(reading, member->name, 0) || record_goes_on(reading);
+            return record_fail_below(reading, member->name, 0) || record_continues(reading);
         record_set_absent(member, into);
         return true;
     }
@@ -440,7 +444,7 @@ static bool record_read_member(struct reading *reading, const struct bl_member *
     return true;
 }
 
-/* A member whose record is chosen by another one of the object `around`. */
+/* Reads a member whose record is selected by another member of the object `around`. */
 static bool record_read_chosen(struct reading *reading, const struct bl_member *member,
                                const struct bl_json *around, const struct bl_json *value,
                                void *into)
@@ -479,54 +483,50 @@ static bool record_is_complete(struct reading *reading, const struct found *foun
         if (seen || !required)
             continue;
         record_fail_missing(reading, member, value);
-        if (!record_goes_on(reading))
+        if (!record_continues(reading))
             return false;
     }
     return reading->lenient || either == 0 || either_seen == 1 ||
            record_fail_either(reading, table->members, either_seen, value);
 }
 
-/* The kind that the first member names. */
+/* Finds the kind that the first member names, if that kind exists. */
 static bool record_read_kind(struct reading *reading, const struct bl_record *record,
-                             const struct bl_json *value, const struct bl_record **ret_kind)
+                             const struct bl_json *value, const struct bl_record **ret_kind,
+                             size_t *ret_index)
 {
     const struct bl_member *tag = record->members;
-    const struct bl_json *name = bl_json_get(value, bl_text_from(tag->name));
-    size_t index;
+    const struct bl_json *name;
 
     *ret_kind = NULL;
-    if (record->kinds == NULL || (name == NULL && reading->lenient))
+    if (record->kinds == NULL)
         return true;
+    name = bl_json_get(value, bl_text_from(tag->name));
     if (name == NULL)
-        return record_fail_missing(reading, tag, value);
+        return reading->lenient || record_fail_missing(reading, tag, value);
     if (!bl_json_is(name, BL_JSON_STRING) ||
-        !bl_names_find(tag->names, bl_json_text(name), &index)) {
+        !bl_names_find(tag->names, bl_json_text(name), ret_index)) {
         record_fail_value(reading, tag, name);
         return record_fail_below(reading, tag->name, 0);
     }
-    *ret_kind = record->kinds[index];
+    *ret_kind = record->kinds[*ret_index];
     return true;
 }
 
 bool record_read_record(struct reading *reading, const struct bl_record *record,
                         const struct bl_json *value, void *into)
 {
-    struct found found = {.table_count = 0, .next = record->members};
+    struct found found;
     const struct bl_record *kind;
+    size_t index;
 
     if (!bl_json_is(value, BL_JSON_OBJECT) || reading->depth == RECORD_DEPTH_MAX)
         return record_fail_object(reading, value);
-    if (!record_read_kind(reading, record, value, &kind))
+    if (!record_read_kind(reading, record, value, &kind, &index))
         return false;
-    record_add_table(&found, record->members, 0);
-    if (kind != NULL)
-        record_add_table(&found, kind->members, 0);
-    if (into != NULL && !reading->merge) {
-        memset(into, 0, record->size);
-        record_set_all_absent(record->members, into);
-        if (kind != NULL)
-            record_set_all_absent(kind->members, into);
-    }
+    record_find_begin(&found, record, kind);
+    if (into != NULL && !reading->merge)
+        record_clear(record, kind, into);
     BL_JSON_MEMBERS (key, value) {
         const struct bl_member *member = record_find_member(&found, bl_json_text(key));
         if (member == NULL && reading->lenient)
@@ -535,11 +535,20 @@ bool record_read_record(struct reading *reading, const struct bl_record *record,
             !record_fail_foreign(reading, record, kind, key))
             return false;
         if (member == NULL && !record_fail_unknown(reading, record, &found, key) &&
-            !record_goes_on(reading))
+            !record_continues(reading))
             return false;
-        if (member == NULL || record_is_unsaid(reading, member, key + 1))
+        if (member == NULL || record_is_loose_null(reading, member, key + 1))
             continue;
         void *object = into != NULL ? (char *)into + found.tables[found.table].base : NULL;
+        /* The members of the kind usually come next. */
+        if (kind != NULL && member == record->members && member->known == 0) {
+            if (into != NULL)
+                record_set_enum(member, record_slot(into, member), index);
+            found.next = kind->members;
+            found.next_index = found.tables[found.kind_table].first;
+            found.table = found.kind_table;
+            continue;
+        }
         reading->depth++;
         bool fits = member->choice != NULL
                         ? record_read_chosen(reading, member, value, key + 1, object)
@@ -553,18 +562,6 @@ bool record_read_record(struct reading *reading, const struct bl_record *record,
             return false;
     }
     return record_keeps_rule(reading, kind, into) && record_keeps_rule(reading, record, into);
-}
-
-int bl_source_read(struct bl_source *source, struct bl_arena *arena, const struct bl_record *record,
-                   const struct bl_json *value, void *into)
-{
-    struct bl_record_fault fault = {0};
-    struct reading reading = {
-        .arena = arena, .fault = &fault, .shared = true, .source = source, .merge = true};
-
-    if (record_read_record(&reading, record, value, into) || record_goes_on(&reading))
-        return reading.failed ? BL_EPARSE : 0;
-    return record_source_fault(source, &fault);
 }
 
 int bl_record_read(struct bl_arena *arena, const struct bl_record *record,
@@ -581,6 +578,13 @@ int bl_record_view(struct bl_arena *arena, const struct bl_record *record,
     return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
 }
 
+int bl_record_merge(struct bl_arena *arena, const struct bl_record *record,
+                    const struct bl_json *value, void *into, struct bl_record_fault *fault)
+{
+    struct reading reading = {.arena = arena, .fault = fault, .shared = true, .merge = true};
+    return record_read_record(&reading, record, value, into) ? 0 : BL_EPARSE;
+}
+
 void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
                     const struct bl_json *value, void *into)
 {
@@ -588,8 +592,7 @@ void bl_record_take(struct bl_arena *arena, const struct bl_record *record,
 
     if (record_read_record(&reading, record, value, into))
         return;
-    memset(into, 0, record->size);
-    record_set_all_absent(record->members, into);
+    record_clear(record, NULL, into);
 }
 
 int bl_record_check(const struct bl_record *record, const struct bl_json *value,

@@ -49,14 +49,7 @@ uint64_t record_most(const struct bl_member *member)
     return member->is_signed ? INT32_MAX : UINT32_MAX;
 }
 
-uint64_t record_text_most(const struct bl_member *member)
-{
-    if (member->type != BL_TYPE_WORD || member->cut)
-        return member->most;
-    return member->most > 0 && member->most < member->size ? member->most : member->size - 1;
-}
-
-/* " of 1 to 64 bytes"; nothing where there is no limit. */
+/* Appends " of 1 to 64 bytes", or nothing if there is no limit. */
 static void record_expect_count(struct bl_buffer *out, const struct bl_member *member,
                                 const char *unit)
 {
@@ -87,7 +80,7 @@ static void record_expect_number(struct bl_buffer *out, const struct bl_member *
         bl_buffer_printf(out, " of at least %" PRId64, member->least);
 }
 
-/* A person may give it a unit, a program gives seconds. */
+/* People may write a unit; programs write seconds. */
 static void record_expect_duration(struct bl_buffer *out, const struct bl_member *member)
 {
     char least[32], most[32];
@@ -122,7 +115,7 @@ static void expect_text(struct bl_buffer *out, const struct bl_member *member)
         return;
     }
     bl_buffer_printf(out, "%s", member->form != NULL ? member->form->expected : "a string");
-    record_expect_count(out, member, "bytes");
+    record_expect_count(out, member, member->characters ? "characters" : "bytes");
 }
 
 void record_expected(struct bl_buffer *out, const struct bl_member *member)

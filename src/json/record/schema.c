@@ -8,50 +8,66 @@
 #define SCHEMA_ID       "urn:belay:schema:"
 #define TIME_PATTERN    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$"
 
-/* Records below the one that is described, each once. */
-struct definitions {
+struct describing {
+    struct bl_json_writer *writer;
+    bool alone; /* self-contained: not a document, and without references to documents */
+    /* Records nested in the one that is described, each once. */
     const struct bl_record *records[DEFINITIONS_MAX];
     size_t count;
 };
 
-static void record_collect(struct definitions *definitions, const struct bl_record *record);
+static bool record_is_elsewhere(const struct describing *to, const struct bl_record *record)
+{
+    return record->document && !to->alone;
+}
 
-static void record_collect_members(struct definitions *definitions, const struct bl_member *member)
+/* The name within its document: "item" for "cell:item". */
+static const char *record_definition_name(const struct bl_record *record)
+{
+    const char *colon = strchr(record->name, ':');
+
+    return colon != NULL ? colon + 1 : record->name;
+}
+
+static void record_collect(struct describing *to, const struct bl_record *record);
+
+static void record_collect_members(struct describing *to, const struct bl_member *member)
 {
     for (; member->type != BL_TYPE_END; member++) {
         const struct bl_record *below =
             member->element != NULL ? member->element->record : member->record;
         for (size_t i = 0; member->choice != NULL && i < member->choice->names->count; i++)
-            record_collect(definitions, member->choice->records[i]);
+            record_collect(to, member->choice->records[i]);
         if (member->type == BL_TYPE_INCLUDE)
-            record_collect_members(definitions, below->members);
+            record_collect_members(to, below->members);
         else if (below != NULL && !member->secret)
-            record_collect(definitions, below);
+            record_collect(to, below);
     }
 }
 
-static void record_collect_below(struct definitions *definitions, const struct bl_record *record)
+static void record_collect_below(struct describing *to, const struct bl_record *record)
 {
     const struct bl_names *names = record->members->names;
 
-    record_collect_members(definitions, record->members);
+    record_collect_members(to, record->members);
     for (size_t i = 0; record->kinds != NULL && i < names->count; i++) {
-        if (names->names[i] != NULL && record->kinds[i] != NULL && !record->kinds[i]->document)
-            record_collect_members(definitions, record->kinds[i]->members);
+        if (names->names[i] != NULL && record->kinds[i] != NULL &&
+            !record_is_elsewhere(to, record->kinds[i]))
+            record_collect_members(to, record->kinds[i]->members);
     }
 }
 
-static void record_collect(struct definitions *definitions, const struct bl_record *record)
+static void record_collect(struct describing *to, const struct bl_record *record)
 {
-    if (record->document)
+    if (record_is_elsewhere(to, record))
         return;
-    for (size_t i = 0; i < definitions->count; i++) {
-        if (definitions->records[i] == record)
+    for (size_t i = 0; i < to->count; i++) {
+        if (to->records[i] == record)
             return;
     }
-    assert(definitions->count < DEFINITIONS_MAX);
-    definitions->records[definitions->count++] = record;
-    record_collect_below(definitions, record);
+    assert(to->count < DEFINITIONS_MAX);
+    to->records[to->count++] = record;
+    record_collect_below(to, record);
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
@@ -133,25 +149,32 @@ static void record_put_name(struct bl_json_writer *writer, const char *key, cons
     bl_json_put_string(writer, key, whole);
 }
 
-static void record_describe_reference(struct bl_json_writer *writer, const struct bl_record *record)
+static void record_describe_reference(const struct describing *to, const struct bl_record *record)
 {
-    record_put_name(writer, "$ref", record->document ? SCHEMA_ID : "#/$defs/", record->name);
+    struct bl_json_writer *writer = to->writer;
+
+    if (record_is_elsewhere(to, record))
+        record_put_name(writer, "$ref", SCHEMA_ID, record->name);
+    else
+        record_put_name(writer, "$ref", "#/$defs/", record_definition_name(record));
 }
 
-static void record_describe_object(struct bl_json_writer *writer, const struct bl_member *member)
+static void record_describe_object(const struct describing *to, const struct bl_member *member)
 {
+    struct bl_json_writer *writer = to->writer;
+
     if (member->choice != NULL) {
         record_describe_type(writer, "object", member->nullable);
         return;
     }
     if (!member->nullable) {
-        record_describe_reference(writer, member->record);
+        record_describe_reference(to, member->record);
         return;
     }
     bl_json_write_key(writer, BL_TEXT("anyOf"));
     bl_json_write_array(writer);
     bl_json_write_object(writer);
-    record_describe_reference(writer, member->record);
+    record_describe_reference(to, member->record);
     bl_json_write_end(writer);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "type", "null");
@@ -159,10 +182,12 @@ static void record_describe_object(struct bl_json_writer *writer, const struct b
     bl_json_write_end(writer);
 }
 
-static void record_describe_value(struct bl_json_writer *writer, const struct bl_member *member);
+static void record_describe_value(const struct describing *to, const struct bl_member *member);
 
-static void record_describe_elements(struct bl_json_writer *writer, const struct bl_member *member)
+static void record_describe_elements(const struct describing *to, const struct bl_member *member)
 {
+    struct bl_json_writer *writer = to->writer;
+
     record_describe_type(writer, "array", member->nullable);
     record_describe_limits(writer, member, "minItems", "maxItems");
     if (member->distinct)
@@ -170,21 +195,21 @@ static void record_describe_elements(struct bl_json_writer *writer, const struct
     bl_json_write_key(writer, BL_TEXT("items"));
     bl_json_write_object(writer);
     if (member->element != NULL || member->type == BL_TYPE_STRINGS)
-        record_describe_value(writer,
-                              member->element != NULL ? member->element : &bl_element_string);
+        record_describe_value(to, member->element != NULL ? member->element : &bl_element_string);
     else
-        record_describe_reference(writer, member->record);
+        record_describe_reference(to, member->record);
     bl_json_write_end(writer);
 }
 
-static void record_describe_bits(struct bl_json_writer *writer, const struct bl_member *member)
+static void record_describe_bits(const struct describing *to, const struct bl_member *member)
 {
+    struct bl_json_writer *writer = to->writer;
     const struct bl_member number = {.type = BL_TYPE_INTEGER, .most = member->size * 8 - 1};
 
     record_describe_type(writer, "array", member->nullable);
     bl_json_write_key(writer, BL_TEXT("items"));
     bl_json_write_object(writer);
-    record_describe_value(writer, &number);
+    record_describe_value(to, &number);
     bl_json_write_end(writer);
 }
 
@@ -200,8 +225,10 @@ static void record_describe_text(struct bl_json_writer *writer, const struct bl_
         bl_json_put_string(writer, "pattern", member->form->pattern);
 }
 
-static void record_describe_value(struct bl_json_writer *writer, const struct bl_member *member)
+static void record_describe_value(const struct describing *to, const struct bl_member *member)
 {
+    struct bl_json_writer *writer = to->writer;
+
     switch (member->type) {
     case BL_TYPE_TEXT:
     case BL_TYPE_STRING:
@@ -215,27 +242,31 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
         bl_json_put_string(writer, "pattern", TIME_PATTERN);
         break;
     case BL_TYPE_DURATION:
+        if (member->or_string) {
+            record_describe_types(writer, "number", "string");
+            break;
+        }
         record_describe_type(writer, "number", member->nullable);
         bl_json_put_uint64(writer, "minimum", 0);
         break;
     case BL_TYPE_OBJECT:
-    case BL_TYPE_POINTER: record_describe_object(writer, member); break;
+    case BL_TYPE_POINTER: record_describe_object(to, member); break;
     case BL_TYPE_STRINGS:
     case BL_TYPE_LIST:
-    case BL_TYPE_ARRAY: record_describe_elements(writer, member); break;
+    case BL_TYPE_ARRAY: record_describe_elements(to, member); break;
     case BL_TYPE_JSON:
     case BL_TYPE_RAW:
         if (member->element != NULL)
-            record_describe_elements(writer, member);
+            record_describe_elements(to, member);
         else if (member->record != NULL || member->choice != NULL)
-            record_describe_object(writer, member);
+            record_describe_object(to, member);
         else if (member->or_string)
             record_describe_types(writer, "object", "string");
         else if (member->object)
             record_describe_type(writer, "object", member->nullable);
         break;
     case BL_TYPE_CONSTANT: bl_json_put_boolean(writer, "const", member->none != 0); break;
-    case BL_TYPE_BITS: record_describe_bits(writer, member); break;
+    case BL_TYPE_BITS: record_describe_bits(to, member); break;
     case BL_TYPE_INCLUDE:
     case BL_TYPE_END: break;
     }
@@ -245,32 +276,41 @@ static void record_describe_value(struct bl_json_writer *writer, const struct bl
 
 /* ---- Objects --------------------------------------------------------------------------------- */
 
+typedef void record_describe(const struct describing *to, const struct bl_member *member);
+
+static bool record_requires(const struct bl_member *member)
+{
+    return !member->optional && !member->either && !member->secret;
+}
+
 static void record_describe_required(struct bl_json_writer *writer, const struct bl_member *member)
 {
     for (; member->type != BL_TYPE_END; member++) {
         if (member->type == BL_TYPE_INCLUDE)
             record_describe_required(writer, member->record->members);
-        else if (!member->optional && !member->either && !member->secret)
+        else if (record_requires(member))
             bl_json_write_string(writer, member->name);
     }
 }
 
-static void record_describe_properties(struct bl_json_writer *writer,
-                                       const struct bl_member *member)
+static void record_describe_properties(const struct describing *to, const struct bl_member *member,
+                                       record_describe *describe)
 {
+    struct bl_json_writer *writer = to->writer;
+
     for (; member->type != BL_TYPE_END; member++) {
         if (member->type == BL_TYPE_INCLUDE)
-            record_describe_properties(writer, member->record->members);
+            record_describe_properties(to, member->record->members, describe);
         if (member->secret || member->type == BL_TYPE_INCLUDE)
             continue;
         bl_json_write_key(writer, bl_text_from(member->name));
         bl_json_write_object(writer);
-        record_describe_value(writer, member);
+        describe(to, member);
         bl_json_write_end(writer);
     }
 }
 
-/* A property that is exactly that text. */
+/* Writes a property with a constant text. */
 static void record_describe_const(struct bl_json_writer *writer, const char *key, const char *text)
 {
     bl_json_write_key(writer, bl_text_from(key));
@@ -281,11 +321,14 @@ static void record_describe_const(struct bl_json_writer *writer, const char *key
 
 /* ---- One of several -------------------------------------------------------------------------- */
 
-/* That one of the `either` members is there, or that a choice is its `index`. */
-static void record_describe_alternative(struct bl_json_writer *writer,
+/* Writes the alternative in which that `either` member is present, or a choice has value `index`.
+ */
+static void record_describe_alternative(const struct describing *to,
                                         const struct bl_member *members,
                                         const struct bl_member *member, size_t index)
 {
+    struct bl_json_writer *writer = to->writer;
+
     bl_json_write_object(writer);
     if (member->either) {
         bl_json_write_key(writer, BL_TEXT("required"));
@@ -299,7 +342,7 @@ static void record_describe_alternative(struct bl_json_writer *writer,
         record_describe_const(writer, member->choice->by, member->choice->names->names[index]);
         bl_json_write_key(writer, bl_text_from(member->name));
         bl_json_write_object(writer);
-        record_describe_reference(writer, member->choice->records[index]);
+        record_describe_reference(to, member->choice->records[index]);
         bl_json_write_end(writer);
     } else {
         bl_json_put_boolean(writer, member->name, true);
@@ -312,9 +355,10 @@ static void record_describe_alternative(struct bl_json_writer *writer,
     bl_json_write_end(writer);
 }
 
-static void record_describe_alternatives(struct bl_json_writer *writer,
+static void record_describe_alternatives(const struct describing *to,
                                          const struct bl_member *members)
 {
+    struct bl_json_writer *writer = to->writer;
     const struct bl_member *member = members;
 
     while (member->type != BL_TYPE_END && !member->either && member->choice == NULL)
@@ -326,7 +370,7 @@ static void record_describe_alternatives(struct bl_json_writer *writer,
     for (; member->type != BL_TYPE_END; member++) {
         size_t count = member->choice != NULL ? member->choice->names->count : member->either;
         for (size_t i = 0; i < count; i++)
-            record_describe_alternative(writer, members, member, i);
+            record_describe_alternative(to, members, member, i);
     }
     bl_json_write_end(writer);
 }
@@ -343,7 +387,7 @@ static bool record_has_member(const struct bl_record *record, const char *name)
     return false;
 }
 
-/* The member belongs to other kinds alone, and none before the `end`th has it. */
+/* True if the member belongs to other kinds only, and no kind before number `end` has it. */
 static bool record_is_foreign(const struct bl_record *record, const struct bl_record *kind,
                               const char *name, size_t end)
 {
@@ -358,7 +402,7 @@ static bool record_is_foreign(const struct bl_record *record, const struct bl_re
     return true;
 }
 
-/* Members of other kinds are refused, which a closed record says of all that it does not name. */
+/* Refuses members of other kinds. A closed record already refuses all unknown members. */
 static void record_describe_foreign(struct bl_json_writer *writer, const struct bl_record *record,
                                     const struct bl_record *kind)
 {
@@ -375,11 +419,12 @@ static void record_describe_foreign(struct bl_json_writer *writer, const struct 
     }
 }
 
-/* The members of a record, and of one of its kinds if it has them: `name` is then the value of its
- * first member. */
-static void record_describe_members(struct bl_json_writer *writer, const struct bl_record *record,
+/* Describes the members of a record and of one of its kinds, if it has kinds: `name` is then the
+ * value of its first member. */
+static void record_describe_members(const struct describing *to, const struct bl_record *record,
                                     const struct bl_record *kind, const char *name)
 {
+    struct bl_json_writer *writer = to->writer;
     const struct bl_member *members = record->members;
 
     bl_json_put_string(writer, "type", "object");
@@ -393,25 +438,26 @@ static void record_describe_members(struct bl_json_writer *writer, const struct 
     bl_json_write_object(writer);
     if (name != NULL)
         record_describe_const(writer, (members++)->name, name);
-    record_describe_properties(writer, members);
+    record_describe_properties(to, members, record_describe_value);
     if (kind != NULL)
-        record_describe_properties(writer, kind->members);
-    if (name != NULL && (kind == NULL || !kind->document))
+        record_describe_properties(to, kind->members, record_describe_value);
+    if (name != NULL && (kind == NULL || !record_is_elsewhere(to, kind)))
         record_describe_foreign(writer, record, kind);
     bl_json_write_end(writer);
-    record_describe_alternatives(writer, kind != NULL ? kind->members : record->members);
+    record_describe_alternatives(to, kind != NULL ? kind->members : record->members);
     if (record->closed)
         bl_json_put_boolean(writer, "additionalProperties", false);
 }
 
-static void record_describe_kind(struct bl_json_writer *writer, const struct bl_record *record,
+static void record_describe_kind(const struct describing *to, const struct bl_record *record,
                                  size_t index)
 {
+    struct bl_json_writer *writer = to->writer;
     const struct bl_record *kind = record->kinds[index];
 
     bl_json_write_object(writer);
-    if (kind != NULL && kind->document) {
-        record_describe_reference(writer, kind);
+    if (kind != NULL && record_is_elsewhere(to, kind)) {
+        record_describe_reference(to, kind);
         bl_json_write_key(writer, BL_TEXT("properties"));
         bl_json_write_object(writer);
         record_describe_foreign(writer, record, kind);
@@ -419,13 +465,14 @@ static void record_describe_kind(struct bl_json_writer *writer, const struct bl_
     } else {
         if (kind != NULL && kind->about != NULL)
             bl_json_put_string(writer, "description", kind->about);
-        record_describe_members(writer, record, kind, record->members->names->names[index]);
+        record_describe_members(to, record, kind, record->members->names->names[index]);
     }
     bl_json_write_end(writer);
 }
 
-static void record_describe_body(struct bl_json_writer *writer, const struct bl_record *record)
+static void record_describe_body(const struct describing *to, const struct bl_record *record)
 {
+    struct bl_json_writer *writer = to->writer;
     const struct bl_names *names = record->members->names;
 
     if (record->about != NULL)
@@ -434,12 +481,11 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
         size_t index = 0;
         while (record->of->kinds[index] != record)
             index++;
-        record_describe_members(writer, record->of, record,
-                                record->of->members->names->names[index]);
+        record_describe_members(to, record->of, record, record->of->members->names->names[index]);
         return;
     }
     if (record->kinds == NULL) {
-        record_describe_members(writer, record, NULL, NULL);
+        record_describe_members(to, record, NULL, NULL);
         return;
     }
     bl_json_put_string(writer, "type", "object");
@@ -447,30 +493,99 @@ static void record_describe_body(struct bl_json_writer *writer, const struct bl_
     bl_json_write_array(writer);
     for (size_t i = 0; i < names->count; i++) {
         if (names->names[i] != NULL)
-            record_describe_kind(writer, record, i);
+            record_describe_kind(to, record, i);
     }
     bl_json_write_end(writer);
 }
 
 void bl_record_schema(struct bl_json_writer *writer, const struct bl_record *record)
 {
-    struct definitions definitions = {.count = 0};
+    struct describing to = {.writer = writer, .alone = !record->document};
 
-    record_collect_below(&definitions, record);
+    record_collect_below(&to, record);
     bl_json_write_object(writer);
     bl_json_put_string(writer, "$schema", "https://json-schema.org/draft/2020-12/schema");
     record_put_name(writer, "$id", SCHEMA_ID, record->name);
-    record_describe_body(writer, record);
-    if (definitions.count > 0) {
+    record_describe_body(&to, record);
+    if (to.count > 0) {
         bl_json_write_key(writer, BL_TEXT("$defs"));
         bl_json_write_object(writer);
-        for (size_t i = 0; i < definitions.count; i++) {
-            bl_json_write_key(writer, bl_text_from(definitions.records[i]->name));
+        for (size_t i = 0; i < to.count; i++) {
+            bl_json_write_key(writer, bl_text_from(record_definition_name(to.records[i])));
             bl_json_write_object(writer);
-            record_describe_body(writer, definitions.records[i]);
+            record_describe_body(&to, to.records[i]);
             bl_json_write_end(writer);
         }
         bl_json_write_end(writer);
     }
     bl_json_write_end(writer);
+}
+
+/* ---- Inputs of tools ------------------------------------------------------------------------- */
+
+static void record_describe_input(const struct describing *to, const struct bl_record *record);
+
+/* A text with names keeps its type, and `items` of a list come after its description. */
+static void record_describe_argument(const struct describing *to, const struct bl_member *member)
+{
+    struct bl_json_writer *writer = to->writer;
+
+    if (member->type == BL_TYPE_TEXT && member->names != NULL)
+        record_describe_type(writer, "string", false);
+    if (member->type != BL_TYPE_ARRAY) {
+        record_describe_value(to, member);
+        return;
+    }
+    record_describe_type(writer, "array", false);
+    record_describe_limits(writer, member, "minItems", "maxItems");
+    bl_json_put_string(writer, "description", member->about);
+    bl_json_write_key(writer, BL_TEXT("items"));
+    if (member->element->record != NULL) {
+        record_describe_input(to, member->element->record);
+        return;
+    }
+    bl_json_write_object(writer);
+    record_describe_value(to, member->element);
+    bl_json_write_end(writer);
+}
+
+static bool record_requires_any(const struct bl_member *member)
+{
+    for (; member->type != BL_TYPE_END; member++) {
+        if (member->type == BL_TYPE_INCLUDE ? record_requires_any(member->record->members)
+                                            : record_requires(member))
+            return true;
+    }
+    return false;
+}
+
+static void record_describe_input(const struct describing *to, const struct bl_record *record)
+{
+    struct bl_json_writer *writer = to->writer;
+
+    bl_json_write_object(writer);
+    bl_json_put_string(writer, "type", "object");
+    bl_json_write_key(writer, BL_TEXT("properties"));
+    bl_json_write_object(writer);
+    record_describe_properties(to, record->members, record_describe_argument);
+    bl_json_write_end(writer);
+    if (record_requires_any(record->members)) {
+        bl_json_write_key(writer, BL_TEXT("required"));
+        bl_json_write_array(writer);
+        record_describe_required(writer, record->members);
+        bl_json_write_end(writer);
+    }
+    if (record->closed)
+        bl_json_put_boolean(writer, "additionalProperties", false);
+    bl_json_write_end(writer);
+}
+
+struct bl_text bl_record_input_schema(struct bl_arena *arena, const struct bl_record *record)
+{
+    struct bl_json_writer writer;
+    BL_AUTO_BUFFER(out, SIZE_MAX);
+
+    bl_json_writer_init(&writer, &out);
+    record_describe_input(&(struct describing){.writer = &writer}, record);
+    return bl_arena_text(arena, bl_buffer_text(&out));
 }

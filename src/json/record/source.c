@@ -7,7 +7,7 @@
 
 /* ---- Documents ------------------------------------------------------------------------------- */
 
-/* A long path leaves room for what is wrong. */
+/* Truncates a long path to leave room for the message. */
 static struct bl_text source_shown_file(const struct bl_source *source)
 {
     return bl_utf8_cut(bl_text_from(source->file), 160);
@@ -56,6 +56,18 @@ int record_source_fault(struct bl_source *source, const struct bl_record_fault *
     if (fault->hint[0] != '\0')
         bl_error_hint(source->error, "%s", fault->hint);
     return BL_EPARSE;
+}
+
+int bl_source_read(struct bl_source *source, struct bl_arena *arena, const struct bl_record *record,
+                   const struct bl_json *value, void *into)
+{
+    struct bl_record_fault fault = {0};
+    struct reading reading = {
+        .arena = arena, .fault = &fault, .shared = true, .source = source, .merge = true};
+
+    if (record_read_record(&reading, record, value, into) || record_continues(&reading))
+        return reading.failed ? BL_EPARSE : 0;
+    return record_source_fault(source, &fault);
 }
 
 const char *bl_value_show(struct bl_text text, char out[BL_VALUE_SHOWN_SIZE])
@@ -111,7 +123,7 @@ bool record_read_duration(struct reading *reading, const struct bl_member *membe
 
     if (bl_json_double(value, &seconds))
         code = bl_duration_from_seconds(seconds, &ns, NULL);
-    else if (reading->source != NULL && bl_json_is(value, BL_JSON_STRING))
+    else if ((reading->source != NULL || member->or_string) && bl_json_is(value, BL_JSON_STRING))
         code = bl_duration_parse(bl_text_trim(bl_json_text(value)), &ns, NULL);
     if (code != 0 || ns < member->least || (member->most > 0 && (uint64_t)ns > member->most))
         return record_fail_value(reading, member, value);
@@ -169,7 +181,7 @@ static const struct bl_json *source_make_text(struct reading *reading, const str
     return made;
 }
 
-/* YAML 1.1 has more words for it than 1.2, and people know both. */
+/* Accepts the words of YAML 1.1 too, since people use both versions. */
 static const struct bl_json *source_make_boolean(const struct bl_json *value, struct bl_json *made)
 {
     static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
@@ -183,7 +195,7 @@ static const struct bl_json *source_make_boolean(const struct bl_json *value, st
     return value;
 }
 
-/* In JSON, off is false. */
+/* True if the value is false and the member has the name "off": JSON writes off as false. */
 static bool source_is_off(const struct bl_member *member, const struct bl_json *value)
 {
     return bl_json_is(value, BL_JSON_BOOLEAN) && !value->boolean && member->names != NULL &&

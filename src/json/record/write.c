@@ -7,13 +7,13 @@ static size_t record_array_count(const struct bl_member *member, const void *obj
     return *(const size_t *)(const void *)((const char *)object + member->count);
 }
 
-/* A struct that was only zeroed has lists whose heads were never initialised: they are empty. */
+/* A zeroed struct has list heads that were never initialised: those lists are empty. */
 static bool record_list_empty(const struct bl_list *head)
 {
     return head->next == NULL || bl_list_empty(head);
 }
 
-/* Empty: it is to be written from the struct. */
+/* Returns the member's JSON text, or an empty text if it is to be written from the struct. */
 static struct bl_text record_encoded(const struct bl_member *member, const void *object)
 {
     if (member->encoded == 0)
@@ -127,7 +127,8 @@ static void record_write_integer(struct bl_json_writer *writer, const struct bl_
         bl_json_write_uint64(writer, bits);
 }
 
-/* Nothing is no JSON value: it is null, whether the table allows for that or not. */
+/* An empty text is not a JSON value, so it is written as null, even if the member is not nullable.
+ */
 static void record_write_raw(struct bl_json_writer *writer, struct bl_text json)
 {
     if (json.size > 0)
@@ -151,7 +152,7 @@ static void record_write_strings(struct bl_json_writer *writer, const char *cons
     bl_json_write_end(writer);
 }
 
-/* The record of an object, which another member may choose. */
+/* Returns the record of an object, which another member may select. */
 static const struct bl_record *record_of(const struct bl_member *member, const void *object)
 {
     unsigned index;
@@ -228,13 +229,13 @@ static void record_write_member(struct bl_json_writer *writer, const struct bl_m
     }
     if (member->optional && member->nullable && member->known > 0 && !record_is_known(member, from))
         return;
-    /* A pointer that should be there and is not has nothing to be written. */
+    /* A required pointer that is NULL is left out: there is nothing to write. */
     bool may_lack =
         member->optional || member->nullable || member->either || member->type == BL_TYPE_POINTER;
     bool absent = may_lack && !record_has_value(member, from);
     if (absent && !member->nullable)
         return;
-    bl_json_write_key(writer, bl_text_from(member->name));
+    json_write_name(writer, member->name);
     if (absent)
         bl_json_write_null(writer);
     else if (record_encoded(member, from).size > 0)

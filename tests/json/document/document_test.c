@@ -3,7 +3,8 @@
 
 #include "documents.h"
 
-/* Calls `each` with every file of a folder of ../shared whose name ends so; returns how many. */
+/* Calls `each` for every file in a folder of ../shared with that name ending; returns their number.
+ */
 static unsigned each_file(const char *relative, const char *ending,
                           void (*each)(const char *name, struct bl_text text))
 {
@@ -38,7 +39,7 @@ static void load_feature(const char *name, struct bl_text text)
     check_document(&document);
     assert_true(bl_json_is(bl_json_get(document.root, BL_TEXT("id")), BL_JSON_STRING));
     assert_true(bl_json_size(bl_json_get(document.root, BL_TEXT("tasks"))) > 0);
-    /* A key that begins a line is where its place says. */
+    /* The place of a key that begins a line is correct. */
     struct bl_text rest = text, line;
     for (uint32_t number = 1; bl_text_split(&rest, '\n', &line); number++) {
         BL_JSON_MEMBERS (key, document.root) {
@@ -80,7 +81,7 @@ static void compare_readers(const char *name, struct bl_text text)
     bl_arena_done(&arena);
 }
 
-static void what_is_json_reads_the_same_by_both_readers(void **state BL_UNUSED)
+static void both_readers_agree_on_json(void **state BL_UNUSED)
 {
     assert_true(each_file("suites/json", ".json", compare_readers) >= 300);
 }
@@ -148,23 +149,23 @@ static void every_node_has_its_place(void **state BL_UNUSED)
 
     assert_int_equal(document_from(&arena, "", &document, NULL), 0);
     AT("", 1, 1);
-    /* What an alias copies was written elsewhere. */
+    /* The children of an alias have the places where they were written. */
     assert_int_equal(document_from(&arena, "a: &x {b: 1}\nc: *x\n", &document, NULL), 0);
     AT("/c", 2, 4);
     AT("/c/b", 1, 11);
     bl_arena_done(&arena);
 }
 
-static void broken_json_is_reported_as_json(void **state BL_UNUSED)
+static void malformed_json_is_reported_as_json(void **state BL_UNUSED)
 {
     refuse("{\"a\": 1, \"b\" 2]", 1, 14, "':'");
     refuse("[\"a\" \"b\"]", 1, 6, "',' or ']'");
     refuse("{", 1, 2, "a key or '}'");
     refuse("[[1, 2]", 1, 8, "',' or ']'");
-    /* This one was meant as YAML. */
+    /* This text is meant as YAML. */
     refuse("{a: 1, b: [}", 1, 12, "a value");
     refuse_within("{\"a\": 1, \"a\": 2}", &(struct bl_json_limits){.refuse_duplicates = true},
-                  BL_EPARSE, 1, 10, "a key that the object does not have yet");
+                  BL_EPARSE, 1, 10, "a key that is not a duplicate");
     same("{\"a\": 1, \"a\": 2}", "{\"a\": 1, \"a\": 2}");
 }
 
@@ -181,7 +182,7 @@ static void refuse_bytes(struct bl_text text, uint32_t line, uint32_t column, co
     bl_arena_done(&arena);
 }
 
-static void bytes_that_are_no_text_are_refused(void **state BL_UNUSED)
+static void bytes_that_are_not_text_are_refused(void **state BL_UNUSED)
 {
     refuse_bytes(BL_TEXT("a: b\nc: \xff\n"), 2, 4, "valid UTF-8");
     refuse_bytes(BL_TEXT("a: \xed\xa0\x80"), 1, 4, "valid UTF-8");
@@ -200,13 +201,13 @@ static void bytes_that_are_no_text_are_refused(void **state BL_UNUSED)
 static void sizes_are_limited(void **state BL_UNUSED)
 {
     refuse_within("a: bcd", &(struct bl_json_limits){.size_max = 5}, BL_ELIMIT, 1, 6,
-                  "the end: more is over the limit");
+                  "the end: the input exceeds the size limit");
     refuse_within("a: bcd", &(struct bl_json_limits){.string_max = 2}, BL_ELIMIT, 1, 4,
-                  "a string within its limit");
+                  "a string within the size limit");
     refuse_within("abc: b", &(struct bl_json_limits){.string_max = 2}, BL_ELIMIT, 1, 1,
-                  "a string within its limit");
+                  "a string within the size limit");
     refuse_within("[\"abc\"]", &(struct bl_json_limits){.string_max = 2}, BL_ELIMIT, 1, 2,
-                  "a string within its limit");
+                  "a string within the size limit");
 
     struct bl_buffer source;
     bl_buffer_init(&source, 1u << 20);
@@ -218,7 +219,7 @@ static void sizes_are_limited(void **state BL_UNUSED)
     bl_buffer_done(&source);
 }
 
-/* A mapping of many keys: the duplicate is found, and without it the whole is read. */
+/* In a mapping of many keys, the duplicate is found; without it, the mapping is read. */
 static void large_documents_are_read(void **state BL_UNUSED)
 {
     struct bl_buffer source;
@@ -242,13 +243,12 @@ static void large_documents_are_read(void **state BL_UNUSED)
     bl_arena_done(&arena);
     bl_buffer_append(&source, BL_TEXT("key777: 1\n"));
     bl_buffer_append_byte(&source, '\0');
-    refuse_within(source.data, NULL, BL_EPARSE, count + 1, 1,
-                  "a key that the mapping does not have yet");
+    refuse_within(source.data, NULL, BL_EPARSE, count + 1, 1, "a key that is not a duplicate");
     bl_buffer_done(&source);
 }
 
 SUITE(document, cmocka_unit_test(the_feature_files_load),
-      cmocka_unit_test(what_is_json_reads_the_same_by_both_readers),
-      cmocka_unit_test(every_node_has_its_place), cmocka_unit_test(broken_json_is_reported_as_json),
-      cmocka_unit_test(bytes_that_are_no_text_are_refused), cmocka_unit_test(sizes_are_limited),
+      cmocka_unit_test(both_readers_agree_on_json), cmocka_unit_test(every_node_has_its_place),
+      cmocka_unit_test(malformed_json_is_reported_as_json),
+      cmocka_unit_test(bytes_that_are_not_text_are_refused), cmocka_unit_test(sizes_are_limited),
       cmocka_unit_test(large_documents_are_read));

@@ -1,6 +1,6 @@
 #include "documents.h"
 
-/* Text, and the JSON that it is. */
+/* YAML scalars and their JSON. */
 static const char *const scalars[][2] = {
     {"", "null"},
     {"# only a comment", "null"},
@@ -88,7 +88,7 @@ static void scalars_are_of_the_core_schema(void **state BL_UNUSED)
         same(scalars[i][0], scalars[i][1]);
 }
 
-static void tags_of_the_core_are_honoured(void **state BL_UNUSED)
+static void core_tags_are_honoured(void **state BL_UNUSED)
 {
     static const char *const table[][2] = {
         {"!!str 12", "\"12\""},
@@ -110,27 +110,27 @@ static void tags_of_the_core_are_honoured(void **state BL_UNUSED)
     };
     for (size_t i = 0; i < BL_COUNT(table); i++)
         same(table[i][0], table[i][1]);
-    static const char core[] = "a tag of the core: !!str, !!int, !!float, !!bool, !!null";
+    static const char core[] = "a core tag: !!str, !!int, !!float, !!bool, !!null";
     refuse("a: !mine x", 1, 4, core);
     refuse("a: !!binary x", 1, 4, core);
     refuse("a: !x!y z", 1, 4, core);
     refuse("!!set {a}", 1, 1, core);
-    refuse("!!int a", 1, 1, "an integer, as its tag says");
-    refuse("!!int 1.5", 1, 1, "an integer, as its tag says");
-    refuse("!!float a", 1, 1, "a number, as its tag says");
-    refuse("!!bool yes", 1, 1, "true or false, as its tag says");
-    refuse("!!null a", 1, 1, "null, as its tag says");
-    refuse("!!seq a", 1, 1, "a sequence, as its tag says");
-    refuse("!!map a", 1, 1, "a mapping, as its tag says");
-    refuse("!!str [a]", 1, 1, "a tag of sequences");
-    refuse("!!seq {a: 1}", 1, 1, "a tag of mappings");
+    refuse("!!int a", 1, 1, "an integer, as required by its tag");
+    refuse("!!int 1.5", 1, 1, "an integer, as required by its tag");
+    refuse("!!float a", 1, 1, "a number, as required by its tag");
+    refuse("!!bool yes", 1, 1, "true or false, as required by its tag");
+    refuse("!!null a", 1, 1, "null, as required by its tag");
+    refuse("!!seq a", 1, 1, "a sequence, as required by its tag");
+    refuse("!!map a", 1, 1, "a mapping, as required by its tag");
+    refuse("!!str [a]", 1, 1, "a tag for sequences");
+    refuse("!!seq {a: 1}", 1, 1, "a tag for mappings");
 }
 
-static void numbers_without_a_place_are_refused(void **state BL_UNUSED)
+static void numbers_that_do_not_fit_are_refused(void **state BL_UNUSED)
 {
-    static const char finite[] = "a finite number (quotes make it text)";
-    static const char fits[] = "a number that fits a double (quotes make it text)";
-    static const char bits[] = "an integer of 64 bits at most (quotes make it text)";
+    static const char finite[] = "a finite number (quote it to make it text)";
+    static const char fits[] = "a number that fits a double (quote it to make it text)";
+    static const char bits[] = "an integer of at most 64 bits (quote it to make it text)";
     refuse("a: .inf", 1, 4, finite);
     refuse("a: -.Inf", 1, 4, finite);
     refuse("a: +.INF", 1, 4, finite);
@@ -142,5 +142,5 @@ static void numbers_without_a_place_are_refused(void **state BL_UNUSED)
 }
 
 SUITE(document_scalar, cmocka_unit_test(scalars_are_of_the_core_schema),
-      cmocka_unit_test(tags_of_the_core_are_honoured),
-      cmocka_unit_test(numbers_without_a_place_are_refused));
+      cmocka_unit_test(core_tags_are_honoured),
+      cmocka_unit_test(numbers_that_do_not_fit_are_refused));

@@ -26,7 +26,7 @@ static void blocks_and_flows_make_the_same_trees(void **state BL_UNUSED)
     same("\t[1,\t2]", "[1,2]");
 }
 
-static void anchors_are_copied_where_aliases_stand(void **state BL_UNUSED)
+static void aliases_copy_their_anchors(void **state BL_UNUSED)
 {
     same("a: &x 1\nb: *x", "{\"a\":1,\"b\":1}");
     same("a: &x [1, {b: c}]\nd: *x\ne: [*x, *x]",
@@ -37,42 +37,42 @@ static void anchors_are_copied_where_aliases_stand(void **state BL_UNUSED)
     same("&k key: 1\nother: *k", "{\"key\":1,\"other\":\"key\"}");
     same("- &k key\n- *k : 1", "[\"key\",{\"key\":1}]");
     same("- &e\n- *e", "[null,null]");
-    refuse("a: *x", 1, 4, "an anchor that was set before");
-    refuse("a: &x [1, *x]", 1, 11, "an alias of something that does not hold it");
-    refuse("&x {a: {b: *x}}", 1, 12, "an alias of something that does not hold it");
-    refuse("- &k 1\n- *k : 1", 2, 3, "a key that is text (quotes make it so)");
-    refuse("- &k [a]\n- *k : 1", 2, 3, "a key that is text (quotes make it so)");
+    refuse("a: *x", 1, 4, "an anchor defined earlier");
+    refuse("a: &x [1, *x]", 1, 11, "an alias outside of its own anchor");
+    refuse("&x {a: {b: *x}}", 1, 12, "an alias outside of its own anchor");
+    refuse("- &k 1\n- *k : 1", 2, 3, "a text key (quote it)");
+    refuse("- &k [a]\n- *k : 1", 2, 3, "a text key (quote it)");
 }
 
-static void broken_yaml_has_a_place_and_what_was_expected(void **state BL_UNUSED)
+static void malformed_yaml_is_reported_with_place_and_expectation(void **state BL_UNUSED)
 {
-    refuse("a: 1\na: 2", 2, 1, "a key that the mapping does not have yet");
-    refuse("x: {b: 1,\n  'b': 2}", 2, 3, "a key that the mapping does not have yet");
-    refuse("1: a", 1, 1, "a key that is text (quotes make it so)");
-    refuse("a: {true: b}", 1, 5, "a key that is text (quotes make it so)");
-    refuse("~: a", 1, 1, "a key that is text (quotes make it so)");
-    refuse("[a]: b", 1, 1, "a key that is text (quotes make it so)");
-    refuse("? {a: b}\n: c", 1, 3, "a key that is text (quotes make it so)");
+    refuse("a: 1\na: 2", 2, 1, "a key that is not a duplicate");
+    refuse("x: {b: 1,\n  'b': 2}", 2, 3, "a key that is not a duplicate");
+    refuse("1: a", 1, 1, "a text key (quote it)");
+    refuse("a: {true: b}", 1, 5, "a text key (quote it)");
+    refuse("~: a", 1, 1, "a text key (quote it)");
+    refuse("[a]: b", 1, 1, "a text key (quote it)");
+    refuse("? {a: b}\n: c", 1, 3, "a text key (quote it)");
     refuse("<<: *x", 1, 1,
-           "a key other than <<: merge keys are not supported (quotes make it text)");
-    refuse("a: 1\n---\nb: 2", 2, 1, "the end: one file holds one document");
-    refuse("---\n---\n", 2, 1, "the end: one file holds one document");
+           "a key other than <<: merge keys are not supported (quote it to make it text)");
+    refuse("a: 1\n---\nb: 2", 2, 1, "the end: only one document is allowed");
+    refuse("---\n---\n", 2, 1, "the end: only one document is allowed");
     refuse("a: \"open", 1, 9, "the closing quote");
     refuse("a: 'open\n", 2, 1, "the closing quote");
     refuse("a: [1, 2\nb: 3", 2, 2, "',' or ']'");
-    refuse("a: b: c", 1, 5, "no ':' here (quotes hold one)");
-    refuse("a: 1\n b: 2", 2, 3, "no ':' here (quotes hold one)");
-    refuse("a:\n\t- b", 2, 1, "a value (text that begins so needs quotes)");
-    refuse("a: @b", 1, 4, "a value (text that begins so needs quotes)");
-    refuse("a: `b`", 1, 4, "a value (text that begins so needs quotes)");
+    refuse("a: b: c", 1, 5, "no ':' here (quote text that contains ':')");
+    refuse("a: 1\n b: 2", 2, 3, "no ':' here (quote text that contains ':')");
+    refuse("a:\n\t- b", 2, 1, "a value (quote text that begins with this character)");
+    refuse("a: @b", 1, 4, "a value (quote text that begins with this character)");
+    refuse("a: `b`", 1, 4, "a value (quote text that begins with this character)");
     refuse("a: - b", 1, 4, "no '-' here (is the indentation right?)");
     refuse("- a\nb: c", 2, 1, "'-' (is the indentation right?)");
     refuse("a: b\n- c", 2, 1, "a key (is the indentation right?)");
-    refuse("a: \"\\q\"", 1, 5, "an escape that YAML has");
-    refuse("a: \"\\ud800\"", 1, 7, "a code point that exists");
+    refuse("a: \"\\q\"", 1, 5, "a valid YAML escape");
+    refuse("a: \"\\ud800\"", 1, 7, "a valid code point");
     refuse("%YAML 2.0\n---\na", 1, 1, "YAML 1.1 or 1.2");
     refuse("a: |0\n  x", 1, 5, "an indentation from 1 to 9");
-    refuse("a\nb\nc: d", 3, 2, "no ':' here (quotes hold one)");
+    refuse("a\nb\nc: d", 3, 2, "no ':' here (quote text that contains ':')");
 }
 
 static void aliases_cannot_multiply_without_bound(void **state BL_UNUSED)
@@ -135,7 +135,7 @@ static void depth_is_limited_through_aliases_too(void **state BL_UNUSED)
     bl_buffer_done(&source);
 }
 
-/* What is read by somebody who knows the types of his keys, and tells all faults at once. */
+/* The options for a reader that knows the types of its keys and reports all faults at once. */
 static void scalars_and_duplicates_may_be_kept(void **state BL_UNUSED)
 {
     const struct bl_json_limits limits = {
@@ -170,8 +170,8 @@ static void scalars_and_duplicates_may_be_kept(void **state BL_UNUSED)
 }
 
 SUITE(document_yaml, cmocka_unit_test(blocks_and_flows_make_the_same_trees),
-      cmocka_unit_test(anchors_are_copied_where_aliases_stand),
-      cmocka_unit_test(broken_yaml_has_a_place_and_what_was_expected),
+      cmocka_unit_test(aliases_copy_their_anchors),
+      cmocka_unit_test(malformed_yaml_is_reported_with_place_and_expectation),
       cmocka_unit_test(aliases_cannot_multiply_without_bound),
       cmocka_unit_test(depth_is_limited_through_aliases_too),
       cmocka_unit_test(scalars_and_duplicates_may_be_kept));

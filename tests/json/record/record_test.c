@@ -63,7 +63,7 @@ static const struct bl_record toy_record =
 static const struct bl_member size_element = {
     .type = BL_TYPE_OBJECT, .size = sizeof(struct size), .record = &size_record};
 
-/* One member of each type, and the ways of being absent. */
+/* One member of each type, and members of each kind of absence. */
 struct house {
     struct bl_text name;
     const char *street;
@@ -120,7 +120,7 @@ static const struct bl_member house_members[] = {
 static const struct bl_record house_record =
     BL_RECORD("house", struct house, house_members, .closed = true);
 
-/* A record of two kinds, and one member that both have. */
+/* A record of two kinds, with one member in both. */
 struct pet {
     enum pet_kind kind;
     uint32_t age;
@@ -166,7 +166,7 @@ static bool pet_rule(const void *object, struct bl_record_fault *fault)
 static const struct bl_record pet_record =
     BL_RECORD("pet", struct pet, pet_members, .kinds = pets, .rule = pet_rule);
 
-/* One that holds its own kind, and a member that is missing, null or a number. */
+/* A recursive record, with a member that may be missing, null or a number. */
 struct branch {
     struct bl_list link;
     const char *tint;
@@ -189,7 +189,8 @@ static const struct bl_member branch_members[] = {
 #undef BL_RECORD_STRUCT
 const struct bl_record branch_record = BL_RECORD("branch", struct branch, branch_members);
 
-/* Made of its own table and two others: one of the same struct, one of a struct in it. */
+/* A record made of its own table and two others: one for the same struct, one for an embedded
+ * struct. */
 struct tower {
     uint32_t bells;
     struct size size;
@@ -277,7 +278,7 @@ static void assert_refused(const struct bl_record *record, const char *text, con
     bl_arena_done(&arena);
 }
 
-/* The full house with one member replaced, or left out where `value` is NULL. */
+/* Returns the full house with one member replaced, or left out if `value` is NULL. */
 static const char *house_with(struct bl_arena *arena, const char *name, const char *value)
 {
     struct bl_json_writer writer;
@@ -319,7 +320,7 @@ static void a_record_is_written_as_it_was_read(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void values_are_where_the_struct_has_them(void **state BL_UNUSED)
+static void values_are_stored_in_the_struct(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct house house;
@@ -343,7 +344,7 @@ static void values_are_where_the_struct_has_them(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void what_is_absent_has_the_absent_value(void **state BL_UNUSED)
+static void absent_members_have_the_absent_value(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct house house;
@@ -380,7 +381,7 @@ static void members_may_come_in_any_order(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_fault_says_where_and_what_was_expected(void **state BL_UNUSED)
+static void a_fault_gives_the_place_and_what_was_expected(void **state BL_UNUSED)
 {
     static const struct {
         const char *name, *value, *expected;
@@ -413,6 +414,11 @@ static void a_fault_says_where_and_what_was_expected(void **state BL_UNUSED)
          "size.steps: expected a whole number of at least 0, found 4294967296"},
         {"size", "{\"width\":1,\"stpes\":1}",
          "size: unknown member \"stpes\" in size; did you mean \"steps\"?"},
+        {"size", "{\"width\":1,\"widths\":1}",
+         "size: unknown member \"widths\" in size; did you mean \"width\"?"},
+        {"size", "{\"widt\":1}", "size: unknown member \"widt\" in size; did you mean \"width\"?"},
+        {"size", "{\"width\\u0000s\":1}",
+         "size: unknown member \"width\\u0000s\" in size; did you mean \"width\"?"},
         {"garden", "4", "garden: expected an object, found 4"},
         {"toys", "[{\"name\":\"a\"},{\"name\":\"\"}]",
          "toys[1].name: expected a string of 1 to 7 bytes, found \"\""},
@@ -450,7 +456,7 @@ static void a_fault_names_the_value_in_the_document(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_longer_word_is_cut_where_the_table_says_so(void **state BL_UNUSED)
+static void a_long_word_is_truncated_if_the_table_allows_it(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct house house;
@@ -463,7 +469,7 @@ static void a_longer_word_is_cut_where_the_table_says_so(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void tables_that_are_included_stand_in_the_same_object(void **state BL_UNUSED)
+static void included_tables_are_in_the_same_object(void **state BL_UNUSED)
 {
     static const char text[] = "{\"width\":2.5,\"steps\":9,\"bells\":3,\"notes\":{\"a\":1},"
                                "\"sound\":{\"width\":1}}";
@@ -513,7 +519,7 @@ static void a_set_of_bits_is_a_list_of_numbers(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void a_member_may_be_missing_null_or_there(void **state BL_UNUSED)
+static void a_member_may_be_missing_null_or_present(void **state BL_UNUSED)
 {
     static const char *const documents[] = {
         "{\"tint\":\"red\"}",
@@ -536,7 +542,7 @@ static void a_member_may_be_missing_null_or_there(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void records_in_each_other_have_a_depth(void **state BL_UNUSED)
+static void nested_records_have_a_depth_limit(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct bl_buffer text;
@@ -612,7 +618,7 @@ static void a_secret_is_read_and_never_written(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void equal_means_written_alike(void **state BL_UNUSED)
+static void equal_records_are_written_alike(void **state BL_UNUSED)
 {
     struct size a = {.width = 1.04}, b = {.width = 1.01}, c = {.width = 1.06};
 
@@ -620,7 +626,7 @@ static void equal_means_written_alike(void **state BL_UNUSED)
     assert_false(bl_record_equal(&size_record, &a, &c));
 }
 
-static void what_does_not_fit_is_absent_where_one_takes_what_fits(void **state BL_UNUSED)
+static void a_lenient_reader_makes_invalid_members_absent(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
     struct house house;
@@ -754,8 +760,8 @@ static struct bl_json_schema *schema_of(struct bl_arena *arena, const struct bl_
     return schema;
 }
 
-/* Values that members of several types take, and some that none does. Times are left to the reader:
- * a format asserts nothing in a schema, and neither does the size of a text in bytes. */
+/* Values that are valid for members of several types, and some that are valid for none. Times are
+ * left to the reader: a format asserts nothing in a schema, and a schema cannot limit bytes. */
 static const char *const values[] = {
     "null",
     "true",
@@ -808,7 +814,7 @@ static void the_schema_and_the_reader_agree(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-static void the_schema_of_kinds_takes_each_and_no_mixture(void **state BL_UNUSED)
+static void the_schema_of_kinds_accepts_each_and_no_mixture(void **state BL_UNUSED)
 {
     static const struct {
         const char *document;
@@ -861,25 +867,25 @@ static void the_schema_refuses_a_negative_duration(void **state BL_UNUSED)
 }
 
 SUITE(record, cmocka_unit_test(a_record_is_written_as_it_was_read),
-      cmocka_unit_test(values_are_where_the_struct_has_them),
-      cmocka_unit_test(what_is_absent_has_the_absent_value),
+      cmocka_unit_test(values_are_stored_in_the_struct),
+      cmocka_unit_test(absent_members_have_the_absent_value),
       cmocka_unit_test(members_may_come_in_any_order),
-      cmocka_unit_test(a_fault_says_where_and_what_was_expected),
+      cmocka_unit_test(a_fault_gives_the_place_and_what_was_expected),
       cmocka_unit_test(a_fault_names_the_value_in_the_document),
-      cmocka_unit_test(a_longer_word_is_cut_where_the_table_says_so),
-      cmocka_unit_test(tables_that_are_included_stand_in_the_same_object),
+      cmocka_unit_test(a_long_word_is_truncated_if_the_table_allows_it),
+      cmocka_unit_test(included_tables_are_in_the_same_object),
       cmocka_unit_test(a_set_of_bits_is_a_list_of_numbers),
-      cmocka_unit_test(a_member_may_be_missing_null_or_there),
-      cmocka_unit_test(records_in_each_other_have_a_depth),
+      cmocka_unit_test(a_member_may_be_missing_null_or_present),
+      cmocka_unit_test(nested_records_have_a_depth_limit),
       cmocka_unit_test(a_member_of_a_later_version_may_be_missing),
       cmocka_unit_test(a_kind_has_its_own_members_and_no_other),
       cmocka_unit_test(unknown_members_are_ignored_in_an_open_record),
       cmocka_unit_test(a_secret_is_read_and_never_written),
-      cmocka_unit_test(what_does_not_fit_is_absent_where_one_takes_what_fits),
+      cmocka_unit_test(a_lenient_reader_makes_invalid_members_absent),
       cmocka_unit_test(a_lenient_reader_leaves_out_elements_without_a_vital_member),
       cmocka_unit_test(a_lenient_reader_keeps_names_and_times_of_newer_documents),
       cmocka_unit_test(a_flag_may_say_that_there_is_no_value),
-      cmocka_unit_test(equal_means_written_alike),
+      cmocka_unit_test(equal_records_are_written_alike),
       cmocka_unit_test(the_schema_and_the_reader_agree),
       cmocka_unit_test(the_schema_refuses_a_negative_duration),
-      cmocka_unit_test(the_schema_of_kinds_takes_each_and_no_mixture));
+      cmocka_unit_test(the_schema_of_kinds_accepts_each_and_no_mixture));

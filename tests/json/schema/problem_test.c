@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-static void unknown_properties_come_with_a_guess(void **state)
+static void unknown_properties_come_with_a_suggestion(void **state)
 {
     (void)state;
     const char *schema =
@@ -13,7 +13,7 @@ static void unknown_properties_come_with_a_guess(void **state)
     expect_problems(schema, "{\"mdoe\":1}",
                     "/mdoe|/additionalProperties|unknown property \"mdoe\"; did you mean "
                     "\"mode\"? known: \"mode\", \"path\"\n");
-    /* Two neighbours swapped are one edit, and nearer than two letters replaced. */
+    /* A swap of two neighbours is one edit, and closer than two replaced letters. */
     expect_problems("{\"properties\":{\"made\":{},\"mode\":{}},\"additionalProperties\":false}",
                     "{\"mdoe\":1}",
                     "/mdoe|/additionalProperties|unknown property \"mdoe\"; did you mean "
@@ -26,14 +26,14 @@ static void unknown_properties_come_with_a_guess(void **state)
                     "/recursive|/additionalProperties|unknown property \"recursive\"; known: "
                     "\"mode\", \"path\"\n");
     expect_problems("{\"additionalProperties\":false}", "{\"a\":1}",
-                    "/a|/additionalProperties|unknown property \"a\"; there are no properties\n");
+                    "/a|/additionalProperties|unknown property \"a\"; no properties are defined\n");
     expect_problems("{\"patternProperties\":{\"^x\":{}},\"additionalProperties\":false}",
                     "{\"xa\":1,\"a\":1}",
                     "/a|/additionalProperties|unknown property \"a\"; it matches none of the "
                     "patterns\n");
 }
 
-static void a_guess_is_at_most_two_edits_away(void **state)
+static void a_suggestion_is_at_most_two_edits_away(void **state)
 {
     (void)state;
     static const struct {
@@ -60,8 +60,8 @@ static void a_guess_is_at_most_two_edits_away(void **state)
     }
 }
 
-/* Sixty characters of each are shown, and an escape takes six bytes. */
-static void a_message_of_escapes_is_whole(void **state)
+/* Sixty characters of each name are shown, and an escape takes six bytes. */
+static void a_message_of_escapes_is_complete(void **state)
 {
     (void)state;
     char name[61] = "", ones[361] = "", twos[361] = "", schema[512], value[512], expected[2048];
@@ -73,12 +73,12 @@ static void a_message_of_escapes_is_whole(void **state)
     snprintf(schema, sizeof schema, "{\"propertyNames\":{\"const\":\"%s\"}}", ones);
     snprintf(value, sizeof value, "{\"%s\":1}", twos);
     snprintf(expected, sizeof expected,
-             "/%s|/propertyNames/const|the property name \"%s\" does not fit: must be \"%s\"; is "
+             "/%s|/propertyNames/const|invalid property name \"%s\": must be \"%s\"; is "
              "\"%s\"\n",
              name, twos, ones, twos);
     expect_problems(schema, value, expected);
 }
 
-SUITE(schema_problem, cmocka_unit_test(a_message_of_escapes_is_whole),
-      cmocka_unit_test(unknown_properties_come_with_a_guess),
-      cmocka_unit_test(a_guess_is_at_most_two_edits_away));
+SUITE(schema_problem, cmocka_unit_test(a_message_of_escapes_is_complete),
+      cmocka_unit_test(unknown_properties_come_with_a_suggestion),
+      cmocka_unit_test(a_suggestion_is_at_most_two_edits_away));

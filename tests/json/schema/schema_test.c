@@ -102,7 +102,7 @@ static void agrees_with_the_json_schema_test_suite(void **state)
     assert_true(tally.run > 300);
 }
 
-static void says_what_is_expected_and_what_was_found(void **state)
+static void problems_give_what_was_expected_and_found(void **state)
 {
     (void)state;
     expect_problems("{\"type\":\"string\"}", "12", "|/type|must be a string, is 12\n");
@@ -126,16 +126,16 @@ static void says_what_is_expected_and_what_was_found(void **state)
     expect_problems("{\"pattern\":\"^a\"}", "\"b\"",
                     "|/pattern|must match the pattern \"^a\", is \"b\"\n");
     expect_problems("{\"uniqueItems\":true}", "[1,2,1.0]",
-                    "|/uniqueItems|must not have equal items, but items 0 and 2 are\n");
+                    "|/uniqueItems|must have unique items, but items 0 and 2 are equal\n");
     expect_problems("{\"not\":{\"type\":\"string\"}}", "\"x\"",
-                    "|/not|must not fit the schema under \"not\", is \"x\"\n");
+                    "|/not|must not match the schema under \"not\", is \"x\"\n");
     expect_problems("false", "1", "||is not allowed here\n");
     expect_problems("{\"propertyNames\":{\"maxLength\":2}}", "{\"ab\":1,\"abc\":2}",
-                    "/abc|/propertyNames/maxLength|the property name \"abc\" does not fit: must "
+                    "/abc|/propertyNames/maxLength|invalid property name \"abc\": must "
                     "have at most 2 characters, has 3\n");
 }
 
-static void long_strings_are_shown_cut_at_a_character(void **state)
+static void long_strings_are_truncated_at_a_character(void **state)
 {
     (void)state;
     expect_problems("{\"type\":\"null\"}", "\"éééééééééééééééééééééééééééééééééééééééééééééé\"",
@@ -174,16 +174,16 @@ static void alternatives_report_the_closest_branch(void **state)
         const char *at = strstr(schema, "%s");
         snprintf(text, sizeof text, "%.*s%s%s", (int)(at - schema), schema, keywords[i], at + 2);
         snprintf(expected, sizeof expected,
-                 "|/%s|fits none of 3 alternatives; the closest is number 3\n"
+                 "|/%s|matches none of 3 alternatives; the closest is number 3\n"
                  "|/%s/2/required|missing required property \"y\"\n",
                  keywords[i], keywords[i]);
         expect_problems(text, "{\"kind\":\"b\"}", expected);
     }
     expect_problems("{\"oneOf\":[{\"type\":\"null\"},{\"minimum\":1},{\"type\":\"integer\"}]}", "3",
-                    "|/oneOf|fits alternatives 2 and 3, must fit exactly one\n");
+                    "|/oneOf|matches alternatives 2 and 3, must match exactly one\n");
     expect_problems("{\"anyOf\":[{\"type\":\"null\"},{\"anyOf\":[{\"minimum\":5}]}]}", "3",
-                    "|/anyOf|fits none of 2 alternatives; the closest is number 2\n"
-                    "|/anyOf/1/anyOf|does not fit the only alternative\n"
+                    "|/anyOf|matches none of 2 alternatives; the closest is number 2\n"
+                    "|/anyOf/1/anyOf|does not match the only alternative\n"
                     "|/anyOf/1/anyOf/0/minimum|must be at least 5, is 3\n");
 }
 
@@ -236,7 +236,7 @@ static void lengths_count_code_points(void **state)
     expect_fits("{\"maxLength\":2}", "\"😀é\"", true);
     expect_fits("{\"minLength\":3}", "\"😀é\"", false);
     expect_fits("{\"maxLength\":2.0}", "\"abc\"", false);
-    /* Of two limits that exclude each other the one that is broken is named. */
+    /* Of two contradictory limits, the violated one is named. */
     expect_problems("{\"minLength\":3,\"maxLength\":2}", "\"abc\"",
                     "|/maxLength|must have at most 2 characters, has 3\n");
     expect_problems("{\"minLength\":3,\"maxLength\":2}", "\"ab\"",
@@ -252,7 +252,7 @@ static void references_are_followed_within_the_document(void **state)
                 "{\"next\":{\"nxt\":{}}}", false);
     expect_fits("{\"$defs\":{\"a%\\\"b\":{\"type\":\"null\"}},\"$ref\":\"#/$defs/a%25%22b\"}", "1",
                 false);
-    /* A percent sign that begins no escape stands for itself. */
+    /* A percent sign that begins no escape is literal. */
     expect_fits("{\"$defs\":{\"a%zzb\":{\"type\":\"null\"}},\"$ref\":\"#/$defs/a%zzb\"}", "1",
                 false);
     expect_fits("{\"$defs\":{\"a%zfb\":{\"type\":\"null\"}},\"$ref\":\"#/$defs/a%zfb\"}", "1",
@@ -287,7 +287,7 @@ static void references_are_followed_within_the_document(void **state)
                     "[1]", "/0|/unknown/deep/0/items/type|must be null, is 1\n");
 }
 
-static void what_is_no_schema_is_refused_with_its_place(void **state)
+static void invalid_schemas_are_refused_with_their_place(void **state)
 {
     (void)state;
     expect_refused("1", "", "an object or a boolean");
@@ -296,24 +296,24 @@ static void what_is_no_schema_is_refused_with_its_place(void **state)
                    "must be null, boolean");
     expect_refused("{\"type\":[]}", "/type", "at least one");
     expect_refused("{\"items\":[{}]}", "/items", "prefixItems");
-    expect_refused("{\"allOf\":[]}", "/allOf", "at least one");
-    expect_refused("{\"allOf\":[true,{\"minLength\":-1}]}", "/allOf/1/minLength", "from 0 on");
+    expect_refused("{\"allOf\":[]}", "/allOf", "non-empty");
+    expect_refused("{\"allOf\":[true,{\"minLength\":-1}]}", "/allOf/1/minLength", "non-negative");
     expect_refused("{\"exclusiveMinimum\":true}", "/exclusiveMinimum", "a number");
-    expect_refused("{\"multipleOf\":0}", "/multipleOf", "above 0");
+    expect_refused("{\"multipleOf\":0}", "/multipleOf", "positive");
     expect_refused("{\"required\":\"a\"}", "/required", "property names");
     expect_refused("{\"enum\":1}", "/enum", "an array");
     expect_refused("{\"uniqueItems\":1}", "/uniqueItems", "true or false");
     expect_refused("{\"pattern\":\"a(\"}", "/pattern", "offset 1: expected ')'");
     expect_refused("{\"patternProperties\":{\"(?=a)\":{}}}", "/patternProperties", "look-ahead");
     expect_refused("{\"$ref\":\"https://x.test/y\"}", "/$ref", "another document");
-    expect_refused("{\"items\":{\"$ref\":\"#/$defs/none\"}}", "/items/$ref", "leads nowhere");
-    expect_refused("{\"$ref\":\"#none\"}", "/$ref", "leads nowhere");
+    expect_refused("{\"items\":{\"$ref\":\"#/$defs/none\"}}", "/items/$ref", "does not exist");
+    expect_refused("{\"$ref\":\"#none\"}", "/$ref", "does not exist");
     expect_refused("{\"$ref\":\"#/type\",\"type\":\"null\"}", "/type", "an object or a boolean");
-    expect_refused("{\"$ref\":\"#\"}", "", "leads back to itself");
-    expect_refused("{\"allOf\":[{\"$ref\":\"#\"}]}", "", "leads back to itself");
+    expect_refused("{\"$ref\":\"#\"}", "", "refers to itself");
+    expect_refused("{\"allOf\":[{\"$ref\":\"#\"}]}", "", "refers to itself");
     expect_refused("{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"not\":{\"$ref\":\"#/$defs/b\"}},"
                    "\"b\":{\"anyOf\":[true,{\"$ref\":\"#/$defs/a\"}]}}}",
-                   "/$defs/a", "leads back to itself");
+                   "/$defs/a", "refers to itself");
     assert_int_equal(bl_json_schema_new(NULL, NULL, NULL), BL_EINVAL);
     bl_json_schema_free(NULL);
 }
@@ -355,13 +355,13 @@ static void expect_bounded(const char *schema, const char *value)
     bl_arena_done(&arena);
 }
 
-static void bombs_end_at_the_limit_of_work(void **state)
+static void bombs_end_at_the_work_limit(void **state)
 {
     (void)state;
     struct bl_buffer text, value;
     bl_buffer_init(&text, 1 << 20);
     bl_buffer_init(&value, 1 << 20);
-    /* Each level is applied twice by the one before: 2^40 ways to the last. */
+    /* Each level is applied twice by the previous one: 2^40 paths to the last. */
     static const char *const keywords[] = {"allOf", "anyOf", "oneOf"};
     for (size_t k = 0; k < BL_COUNT(keywords); k++) {
         bl_buffer_clear(&text);
@@ -395,7 +395,7 @@ static void bombs_end_at_the_limit_of_work(void **state)
     bl_buffer_done(&value);
 }
 
-/* `depth` arrays, one in the other, laid out as the reader would; it reads no more than 1024. */
+/* Makes `depth` nested arrays, laid out like the reader's, which reads no more than 1024. */
 static struct bl_json *nested_arrays(size_t depth)
 {
     struct bl_json *nodes = bl_zalloc(2 * depth * sizeof *nodes);
@@ -460,7 +460,7 @@ static void stops_after_the_maximum_of_problems(void **state)
     bl_arena_done(&arena);
 }
 
-/* An array of `count` items that all differ, with `last` at its end. */
+/* Checks an array of `count` distinct items, with `last` at its end. */
 static void expect_unique(unsigned count, const char *format, const char *last, bool unique)
 {
     struct bl_buffer value;
@@ -481,7 +481,7 @@ static void expect_unique(unsigned count, const char *format, const char *last, 
     bl_buffer_done(&value);
 }
 
-static void unique_items_of_large_arrays_take_no_quadratic_time(void **state)
+static void unique_items_of_large_arrays_do_not_take_quadratic_time(void **state)
 {
     (void)state;
     double start = seconds();
@@ -514,17 +514,17 @@ static void compiled_schemas_outlive_their_source(void **state)
 }
 
 SUITE(schema, cmocka_unit_test(agrees_with_the_json_schema_test_suite),
-      cmocka_unit_test(says_what_is_expected_and_what_was_found),
-      cmocka_unit_test(long_strings_are_shown_cut_at_a_character),
+      cmocka_unit_test(problems_give_what_was_expected_and_found),
+      cmocka_unit_test(long_strings_are_truncated_at_a_character),
       cmocka_unit_test(paths_are_escaped_pointers_in_document_order),
       cmocka_unit_test(alternatives_report_the_closest_branch),
       cmocka_unit_test(numbers_are_compared_exactly),
       cmocka_unit_test(multiples_are_exact_in_decimal), cmocka_unit_test(lengths_count_code_points),
       cmocka_unit_test(references_are_followed_within_the_document),
-      cmocka_unit_test(what_is_no_schema_is_refused_with_its_place),
+      cmocka_unit_test(invalid_schemas_are_refused_with_their_place),
       cmocka_unit_test(keywords_that_are_not_checked_are_listed_in_order),
-      cmocka_unit_test(bombs_end_at_the_limit_of_work),
+      cmocka_unit_test(bombs_end_at_the_work_limit),
       cmocka_unit_test(deep_values_are_checked_without_recursion),
       cmocka_unit_test(stops_after_the_maximum_of_problems),
-      cmocka_unit_test(unique_items_of_large_arrays_take_no_quadratic_time),
+      cmocka_unit_test(unique_items_of_large_arrays_do_not_take_quadratic_time),
       cmocka_unit_test(compiled_schemas_outlive_their_source));
