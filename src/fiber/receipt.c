@@ -81,7 +81,8 @@ static void move_units(struct bl_list *from, struct bl_list *to)
         bl_list_push_back(to, link);
 }
 
-/* Copies, with what is below them: agents are no deeper than they are let. */
+/* Frees copies of units and the units below them. The recursion is bounded by the limit for nested
+ * agents. */
 static void free_units(struct bl_list *units)
 {
     struct bl_list *link;
@@ -145,14 +146,15 @@ void bl_receipt_open(struct bl_receipt *receipt, struct bl_scope *scope, const c
     bl_stop_hook_add(&receipt->hook, scope, stop_observed);
 }
 
-/* The next receipt above, where a stop was asked for too. NULL: none. */
+/* Returns the nearest receipt above if its scope is stopped too, or NULL. */
 static struct bl_receipt *stopped_receipt_above(const struct bl_receipt *receipt)
 {
     struct bl_receipt *outer = nearest_receipt(receipt->scope->parent);
     return outer != NULL && bl_scope_stopped(outer->scope) ? outer : NULL;
 }
 
-/* One stop makes one receipt, for the scope where it was asked. False: this one is it. */
+/* One stop makes one receipt, for the scope on which it was requested. Returns false for that
+ * receipt. */
 bool bl_receipt_elsewhere(const struct bl_receipt *receipt)
 {
     const struct bl_receipt *outer = stopped_receipt_above(receipt);
@@ -170,7 +172,7 @@ bool bl_receipt_ready(const struct bl_receipt *receipt)
     return receipt->observed && bl_list_empty(&receipt->live);
 }
 
-#define REASON_UNKNOWN "the reason is not known"
+#define REASON_UNKNOWN "reason unknown"
 #define BACKGROUND_MAX ((size_t)4 * 1024 * 1024)
 
 uint32_t bl_survivors_add(uint32_t left, uint32_t right)
@@ -198,14 +200,14 @@ int bl_survivors_text(uint32_t survivors, struct bl_text unverified, struct bl_b
     return bl_buffer_printf(out, "Could not verify: " BL_TEXT_FORMAT ".", BL_TEXT_ARG(unverified));
 }
 
-/* What its units come to, with those below them. */
+/* The totals of the units and those below them. */
 struct sum {
-    bool forced; /* something had to be killed, or is not known to have ended */
+    bool forced; /* a process had to be killed, or a unit is not known to have ended */
     uint32_t survivors;
-    const char *unverified; /* of the first unit that could not be verified; NULL: none */
+    const char *unverified; /* of the first unit that could not be verified, or NULL */
     uint64_t processes;
     enum bl_mechanism mechanism;      /* the weakest among units that have processes */
-    uint32_t plain[BL_UNIT_TASK + 1]; /* units of each kind that have none */
+    uint32_t plain[BL_UNIT_TASK + 1]; /* units of each kind without processes */
 };
 
 static void add_up(const struct bl_list *units, struct sum *sum)
@@ -255,7 +257,8 @@ void bl_receipt_fold(struct bl_receipt *receipt, struct bl_unit *unit)
     free_units(&receipt->stopped);
 }
 
-/* A receipt does not say that nothing is left where one below it says that something is. */
+/* Moves units with survivors up, so that a receipt does not claim that nothing is left while one
+ * below it lists survivors. */
 static void move_survivors(struct bl_list *from, struct bl_list *to)
 {
     BL_LIST_EACH_SAFE (link, from) {
@@ -312,23 +315,23 @@ static const struct bl_member unit_members[] = {
     BL_MEMBER_STRING("id", id),
     BL_MEMBER_STRING("name", name, .optional = true, .least = 1),
     BL_MEMBER_STRING("fate", fate, .names = &fates,
-                     .about = "finished: it won the race, and its result is kept; aborted: it saw "
-                              "the stop and unwound, or all of its processes ended in the grace; "
-                              "killed: a process had to be."),
+                     .about = "finished: it completed before the stop took effect, and its result "
+                              "is kept; aborted: it stopped on request, or all of its processes "
+                              "ended within the grace period; killed: a process had to be killed."),
     BL_MEMBER_NUMBER("ms", ms, .optional = true, .none = -1, .decimals = 1,
-                     .about = "From the stop to its end."),
+                     .about = "Time from the stop to the end of the unit."),
     BL_MEMBER_INTEGER("processes", processes, .optional = true, BL_KNOWN(has_processes),
-                      .about = "Of its tree, when it was stopped."),
+                      .about = "Processes in its tree at the stop."),
     BL_MEMBER_INTEGER("survivors", survivors, .optional = true, .nullable = true,
                       .none = BL_SURVIVORS_UNKNOWN, BL_KNOWN(has_survivors),
                       .about = ABOUT_SURVIVORS),
     BL_MEMBER_STRING("unverified", unverified, .optional = true, .least = 1,
                      .about = ABOUT_UNVERIFIED),
     BL_MEMBER_WORD("signal", signal, .optional = true, .least = 1, .cut = true,
-                   .about = "The strongest that was needed: TERM, KILL, …"),
+                   .about = "Strongest signal that was needed: TERM, KILL, …"),
     BL_MEMBER_STRING("detail", detail, .optional = true, .least = 1),
     BL_MEMBER_LIST("units", units, &bl_unit_record, struct bl_unit_row, link, .optional = true,
-                   BL_KNOWN(has_units), .about = "Of an agent: what it had at work."),
+                   BL_KNOWN(has_units), .about = "Units of an agent that were at work."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -338,8 +341,8 @@ const struct bl_record bl_unit_record =
 #define BL_RECORD_STRUCT struct bl_background_row
 static const struct bl_member background_members[] = {
     BL_MEMBER_STRING("id", id, .least = 1),
-    BL_MEMBER_TEXT("command", command, .optional = true, .about = "Of a job: what it runs, cut."),
-    BL_MEMBER_STRING("cell", cell, .optional = true, .about = "Of a cell: its id."),
+    BL_MEMBER_TEXT("command", command, .optional = true, .about = "Command of a job, truncated."),
+    BL_MEMBER_STRING("cell", cell, .optional = true, .about = "Id of a cell."),
     BL_MEMBER_INTEGER("processes", processes),
     BL_MEMBER_INTEGER("age_ms", age_ms),
     BL_MEMBER_END,
@@ -356,39 +359,39 @@ static const struct bl_form receipt_id_form = {"a receipt's id", "^rcp_", NULL};
 static const struct bl_member receipt_members[] = {
     BL_MEMBER_STRING("id", id, .form = &receipt_id_form),
     BL_MEMBER_STRING("scope", scope, .least = 1,
-                     .about = "What was stopped: run_…, hold_…, a session, a task."),
+                     .about = "Stopped work: run_…, hold_…, a session, a task."),
     BL_MEMBER_STRING("reason", reason, .names = &bl_stop_reasons,
-                     .about = "Of the first stop; later ones change nothing."),
+                     .about = "Reason of the first stop; later stops do not change it."),
     BL_MEMBER_STRING("origin", origin, .about = "Origin of the stop: SIGINT, deadline, …"),
-    BL_MEMBER_TIME("requested_at", requested_wall_ns, .about = "When the stop was asked for, UTC."),
+    BL_MEMBER_TIME("requested_at", requested_wall_ns, .about = "Time of the request to stop, UTC."),
     BL_MEMBER_NUMBER("observed_ms", observed_ms, .none = -1, .decimals = 1,
-                     .about = "From then until the work was told."),
+                     .about = "Time from the request until the work was notified."),
     BL_MEMBER_NUMBER("quiet_ms", quiet_ms, .none = -1, .decimals = 1,
-                     .about = "From then until the last unit had ended."),
+                     .about = "Time from the request until the last unit had ended."),
     BL_MEMBER_STRING("mechanism", mechanism, .names = &mechanisms,
-                     .about = "The weakest container among the units; none: no processes."),
+                     .about = "Weakest container among the units; none: no processes."),
     BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed,
-                      .about = "True when no unit was killed or is unknown: the work itself saw "
+                      .about = "True if no unit was killed or is unknown: the work itself observed "
                                "the stop."),
     BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = BL_SURVIVORS_UNKNOWN,
                       .about = ABOUT_SURVIVORS),
     BL_MEMBER_STRING("unverified", unverified, .optional = true, .least = 1,
                      .about = ABOUT_UNVERIFIED),
     BL_MEMBER_RAW("background", background, .element = &background_element,
-                  .about = "What runs on by agreement."),
+                  .about = "Jobs and cells that keep running by design."),
     BL_MEMBER_LIST("units", units, &bl_unit_record, struct bl_unit_row, link),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_receipt_record =
-    BL_RECORD("receipt", struct bl_receipt_row, receipt_members, .closed = true);
+    BL_RECORD("receipt", struct bl_receipt_row, receipt_members, .closed = true, .document = true);
 
 static void fill_units(struct bl_arena *arena, const struct bl_list *units, struct bl_list *rows);
 
 static void fill_unit(struct bl_arena *arena, const struct bl_unit *unit, struct bl_unit_row *row)
 {
-    /* Of an agent the units below are written, each with its own survivors; another unit stands for
-     * those below it. */
+    /* The units of an agent are written, each with its own survivors. Any other unit represents the
+     * units below it. */
     struct sum sum = {.survivors = unit->survivors};
     if (unit->survivors == BL_SURVIVORS_UNKNOWN)
         sum.unverified = unit->unverified;
@@ -470,8 +473,8 @@ void bl_receipt_write(const struct bl_receipt *receipt, struct bl_json_writer *w
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-/* "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running."; a unit of processes is
- * told by these. An empty duration is not told. */
+/* Appends "Stopped in 206 ms: 1 model call, 4 processes. Nothing left running." A unit with
+ * processes is counted by its processes. An empty duration is left out. */
 static int write_line(const struct sum *sum, const char *duration, struct bl_buffer *out)
 {
     const char *separator = ": ";
@@ -504,7 +507,7 @@ int bl_receipt_line(const struct bl_receipt *receipt, struct bl_buffer *out)
 void bl_receipt_ms_text(double ms, char out[32])
 {
     out[0] = '\0';
-    if (ms == 0) /* it was rounded to tenths */
+    if (ms == 0) /* rounded to tenths */
         bl_text_into(out, 32, "less than 0.1 ms");
     else if (ms > 0 && ms <= 1e12)
         bl_duration_format((int64_t)(ms * 1e6), out);

@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <time.h>
 
 #include "parts.h"
 
@@ -23,6 +24,17 @@ static void signal_free_closed(uv_handle_t *handle)
     bl_free(handle->data);
 }
 
+#if defined(__SANITIZE_THREAD__)
+/* The thread sanitizer sets up its queue of signals in the first call of a thread that may block,
+ * and loses a signal that arrives meanwhile. */
+static void signal_prepare(void)
+{
+    nanosleep(&(struct timespec){0}, NULL);
+}
+#else
+static void signal_prepare(void) {}
+#endif
+
 int bl_signal_new(int number, struct bl_signal **ret_signal)
 {
     struct bl_signal *signal = bl_zalloc(sizeof *signal);
@@ -33,6 +45,7 @@ int bl_signal_new(int number, struct bl_signal **ret_signal)
         bl_free(signal);
         return bl_error_from_errno(status);
     }
+    signal_prepare();
     status = uv_signal_start(&signal->handle, signal_came, number);
     if (status < 0) {
         uv_close((uv_handle_t *)&signal->handle, signal_free_closed);

@@ -77,7 +77,7 @@ static void bytes_go_through_in_both_directions(void **state)
     run_in_loop(pump_through, NULL);
 }
 
-/* Nothing happens for 20 ms: the loop must not turn all the time. */
+/* Checks that the loop does not spin while nothing happens for 20 ms. */
 static void check_idle(void)
 {
     struct turns *turns = turns_begin();
@@ -107,7 +107,7 @@ static int stop_and_use_again(void *argument)
     CHECK_EQUAL(byte, 'x');
     CHECK_EQUAL(bl_descriptor_wait(descriptor, BL_READABLE, &events), 0);
     CHECK_EQUAL(events, BL_READABLE);
-    /* Readable, and nobody waits. */
+    /* Readable, and no fiber waits. */
     check_idle();
     CHECK_EQUAL(bl_descriptor_read(descriptor, &byte, 1, &count), 0);
     CHECK_EQUAL(byte, 'y');
@@ -118,7 +118,7 @@ static int stop_and_use_again(void *argument)
     return 0;
 }
 
-static void a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was(void **state)
+static void a_stopped_wait_leaves_the_descriptor_usable_and_unchanged(void **state)
 {
     (void)state;
     run_in_loop(stop_and_use_again, NULL);
@@ -132,7 +132,7 @@ static int read_a_byte(void *argument)
     return code == 0 && count == 1 ? byte : code;
 }
 
-/* Writable all the time, which the reader does not wait for. */
+/* The descriptor is always writable, and the fiber waits only to read. */
 static int read_where_one_could_write(void *argument)
 {
     (void)argument;
@@ -155,14 +155,14 @@ static int read_where_one_could_write(void *argument)
     CHECK_EQUAL(result, 'z');
     bl_nursery_done(&nursery);
     bl_descriptor_free(descriptor);
-    /* It came without blocking, and goes so. */
+    /* It was non-blocking before, and still is. */
     CHECK_EQUAL(fcntl(ends[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
     close(ends[0]);
     close(ends[1]);
     return 0;
 }
 
-static void an_event_that_nobody_waits_for_does_not_keep_the_loop_busy(void **state BL_UNUSED)
+static void an_unawaited_event_does_not_keep_the_loop_busy(void **state BL_UNUSED)
 {
     run_in_loop(read_where_one_could_write, NULL);
 }
@@ -183,7 +183,7 @@ static int broken_pipe(void *argument)
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "writer", pump_in, &pump, &writer);
     CHECK_EQUAL(bl_sleep(5 * MS), 0);
-    pump.size = 0; /* none of it will have gone */
+    pump.size = 0; /* no byte will be written */
     close(ends[0]);
     int result = 0;
     CHECK_EQUAL(bl_fiber_join(writer, &result), 0);
@@ -194,7 +194,7 @@ static int broken_pipe(void *argument)
     return 0;
 }
 
-static void a_writer_is_told_that_the_other_end_is_gone(void **state)
+static void a_writer_learns_that_the_other_end_has_closed(void **state)
 {
     (void)state;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -270,7 +270,8 @@ static void a_child_is_waited_for_stopped_and_waited_for_again(void **state)
     run_in_loop(children, NULL);
 }
 
-/* A process that traces `child` until `hold` is closed; 0: it may not. */
+/* Starts a process that traces `child` until `hold` is closed. Returns 0 if that is not permitted.
+ */
 static pid_t trace(pid_t child, const int hold[2])
 {
     int ready[2];
@@ -288,7 +289,7 @@ static pid_t trace(pid_t child, const int hold[2])
     return byte == 1 ? tracer : 0;
 }
 
-/* The end of a traced child is its tracer's to know first. */
+/* The tracer of a child is the first to learn of its exit. */
 static int traced_child(void *argument)
 {
     bool *traced = argument;
@@ -377,17 +378,17 @@ static int use_ready_pipe(void *argument)
     return 0;
 }
 
-static void a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline(void **state)
+static void a_descriptor_that_is_always_ready_does_not_delay_the_deadline(void **state)
 {
     (void)state;
     run_in_loop(use_ready_pipe, NULL);
 }
 
 SUITE(descriptor, cmocka_unit_test(bytes_go_through_in_both_directions),
-      cmocka_unit_test(a_stopped_wait_leaves_the_descriptor_usable_and_as_it_was),
-      cmocka_unit_test(an_event_that_nobody_waits_for_does_not_keep_the_loop_busy),
-      cmocka_unit_test(a_writer_is_told_that_the_other_end_is_gone),
+      cmocka_unit_test(a_stopped_wait_leaves_the_descriptor_usable_and_unchanged),
+      cmocka_unit_test(an_unawaited_event_does_not_keep_the_loop_busy),
+      cmocka_unit_test(a_writer_learns_that_the_other_end_has_closed),
       cmocka_unit_test(a_descriptor_that_cannot_be_waited_for_is_an_error),
       cmocka_unit_test(a_child_is_waited_for_stopped_and_waited_for_again),
       cmocka_unit_test(a_child_that_cannot_be_reaped_yet_has_not_ended),
-      cmocka_unit_test(a_descriptor_that_is_always_ready_does_not_hold_up_the_deadline));
+      cmocka_unit_test(a_descriptor_that_is_always_ready_does_not_delay_the_deadline));

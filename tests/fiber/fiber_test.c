@@ -107,7 +107,7 @@ static void out_of_stacks_is_an_error_to_the_caller(void **state)
     bl_loop_free(loop);
 }
 
-/* Sizes of this process: all of its address space, and what is in memory. */
+/* The sizes of this process: its whole address space, and its resident memory. */
 static void process_size(size_t *ret_all, size_t *ret_resident)
 {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -128,7 +128,7 @@ static int spawn_out_of_address_space(void *argument)
     int *spawned = argument, code = 0;
     bl_loop_stack_facts(&facts);
     bl_nursery_init(&nursery, bl_scope_current());
-    free(malloc((size_t)100 * 1024)); /* the heap has what it needs */
+    free(malloc((size_t)100 * 1024)); /* grows the heap in advance */
     process_size(&all, &resident);
     CHECK_EQUAL(getrlimit(RLIMIT_AS, &before), 0);
     limit = before;
@@ -150,10 +150,10 @@ static int spawn_out_of_address_space(void *argument)
 static void out_of_address_space_is_an_error_to_the_caller(void **state BL_UNUSED)
 {
     if (SUITE_SANITIZED)
-        suite_skip("not with a sanitizer"); /* it needs far more address space than there is */
+        suite_skip("not with a sanitizer"); /* needs far more address space than the limit */
     int spawned = 0;
     run_in_loop(spawn_out_of_address_space, &spawned);
-    /* The rest of the mapping that holds this fiber's own, then mappings of 8, 2 and 1. */
+    /* The rest of the mapping with this fiber's own stack, then mappings of 8, 2 and 1. */
     assert_int_equal(spawned, 15 + 8 + 2 + 1);
 }
 
@@ -180,8 +180,8 @@ static int spawn_in_waves(void *argument)
         bl_nursery_done(&nursery);
     }
     CHECK_EQUAL(ran, 15000);
-    /* Kept for a moment, then given back, and then taken again. A sanitizer keeps what it notes of
-     * them. */
+    /* Kept for a moment, then returned to the system, and then used again. A sanitizer keeps its
+     * own data about them. */
     size_t used = (size_t)1500 * 16 * 1024, left = before + used;
     for (int i = 0; i < 200 && left > before + used / 5 && !SUITE_SANITIZED; i++) {
         CHECK_EQUAL(bl_sleep(50 * MS), 0);
@@ -201,7 +201,7 @@ static int spawn_in_waves(void *argument)
     return 0;
 }
 
-static void stacks_are_reused_and_given_back(void **state)
+static void stacks_are_reused_and_released(void **state)
 {
     (void)state;
     run_in_loop(spawn_in_waves, NULL);
@@ -248,7 +248,7 @@ static int spawn_overflow(void *argument)
     return 0;
 }
 
-/* As on a kernel before 6.13, which knows no guard regions. */
+/* Simulates a kernel before 6.13, without guard regions. */
 static void forbid_guard_regions(void)
 {
     const struct filter advice = {.call = SYS_madvise,
@@ -264,7 +264,7 @@ static void forbid_guard_regions(void)
         _exit(2);
 }
 
-/* Runs `main` in a fiber of a child process, and returns what that wrote to standard error. */
+/* Runs `main` in a fiber of a child process, and returns the child's standard error. */
 static void run_and_crash(bl_fiber_main *main, bool regions, char *said, size_t size)
 {
     int ends[2];
@@ -311,13 +311,13 @@ static void one_large_frame_cannot_jump_over_the_guard(void **state)
 {
     (void)state;
     if (SUITE_SANITIZED)
-        suite_skip("not with a sanitizer"); /* stacks are larger, and it sees the jump first */
+        suite_skip("not with a sanitizer"); /* larger stacks, and it detects the jump first */
     char said[4096];
     run_and_crash(overflow_by_one_large_frame, true, said, sizeof said);
     assert_non_null(strstr(said, "fiber \"the deep one\" has overflowed its stack"));
 }
 
-/* Not inlined, so that the names stand in the trace. */
+/* Not inlined, so that the names are in the trace. */
 __attribute__((noinline)) static int rest_in_a_named_function(void)
 {
     return bl_sleep(3600 * BL_NS_PER_S) + 1;
@@ -350,13 +350,14 @@ static void every_parked_fiber_shows_its_name_wait_and_frames(void **state)
     run_in_virtual_loop(1, describe, &out);
     bl_buffer_append_byte(&out, '\0');
     assert_non_null(strstr(out.data, "test: running"));
-    assert_non_null(strstr(out.data, "resting: waits for sleep for 1 m 30 s, scope live\n    #0 "));
+    assert_non_null(strstr(out.data, "resting: waits for sleep for 1m 30s, scope live\n    #0 "));
     assert_non_null(strstr(out.data, "rest_in_a_named_function+0x"));
     assert_non_null(strstr(out.data, "rest_below+0x"));
     bl_buffer_done(&out);
 }
 
-/* Scopes of a run, a turn in it (named twice, by its scope and by a receipt), and a call. */
+/* The scopes of a run, of a turn in it (named twice: by its scope and by a receipt), and of a call.
+ */
 struct named_scopes {
     struct bl_scope run, turn, part, call;
     struct bl_receipt receipt;
@@ -414,7 +415,7 @@ static void a_description_names_the_work_its_deadline_and_its_stop(void **state)
     bl_buffer_append_byte(&out, '\0');
     assert_string_equal(out.data,
                         "test: running, scope run_1/turn_2/call_3 live\n"
-                        "test: running, scope run_1/turn_2/call_3 live, deadline in 1 m 30 s\n"
+                        "test: running, scope run_1/turn_2/call_3 live, deadline in 1m 30s\n"
                         "test: running, scope run_1/turn_2 claimed\n"
                         "test: running, scope run_1/turn_2 stopped (parent by belay cancel)\n");
     bl_buffer_done(&out);
@@ -440,7 +441,7 @@ static int log_in_scopes(void *argument)
     return 0;
 }
 
-static void a_log_line_names_the_work_that_it_is_about(void **state)
+static void a_log_line_names_its_work(void **state)
 {
     (void)state;
     char place[64];
@@ -519,7 +520,7 @@ static int long_names_are_cut(void *argument)
     return 0;
 }
 
-static void a_long_name_is_cut(void **state)
+static void a_long_name_is_truncated(void **state)
 {
     (void)state;
     run_in_loop(long_names_are_cut, NULL);
@@ -529,12 +530,12 @@ SUITE(fiber, cmocka_unit_test(a_result_can_be_joined_more_than_once),
       cmocka_unit_test(many_fibers_join_one),
       cmocka_unit_test(out_of_stacks_is_an_error_to_the_caller),
       cmocka_unit_test(out_of_address_space_is_an_error_to_the_caller),
-      cmocka_unit_test(stacks_are_reused_and_given_back),
+      cmocka_unit_test(stacks_are_reused_and_released),
       cmocka_unit_test(a_stack_overflow_ends_the_process_with_a_message_naming_the_fiber),
       cmocka_unit_test(one_large_frame_cannot_jump_over_the_guard),
       cmocka_unit_test(every_parked_fiber_shows_its_name_wait_and_frames),
       cmocka_unit_test(a_description_names_the_work_its_deadline_and_its_stop),
-      cmocka_unit_test(a_log_line_names_the_work_that_it_is_about),
+      cmocka_unit_test(a_log_line_names_its_work),
       cmocka_unit_test(a_description_stops_at_the_buffers_maximum),
       cmocka_unit_test(fibers_run_in_the_order_in_which_they_became_ready),
-      cmocka_unit_test(a_long_name_is_cut));
+      cmocka_unit_test(a_long_name_is_truncated));

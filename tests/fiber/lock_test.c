@@ -39,7 +39,7 @@ static int take_a_seat(void *argument)
     return 0;
 }
 
-/* Twenty visitors, the fifth, sixth and seventh of whom give up after 5 ms. */
+/* Twenty visitors, of which the fifth, sixth and seventh give up after 5 ms. */
 static int let_in(struct room *room, bl_fiber_main *visit)
 {
     struct bl_nursery nursery;
@@ -70,7 +70,7 @@ static int lock_main(void *argument)
     return 0;
 }
 
-static void a_lock_lets_in_one_and_who_gives_up_does_not_keep_it(void **state)
+static void a_lock_admits_one_and_survives_waiters_that_give_up(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, lock_main, NULL);
@@ -89,11 +89,11 @@ static int semaphore_main(void *argument)
     return 0;
 }
 
-static void a_semaphore_lets_in_its_count_and_loses_none(void **state)
+static void a_semaphore_admits_its_count_and_loses_no_unit(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, semaphore_main, NULL);
 }
 
-SUITE(lock, cmocka_unit_test(a_lock_lets_in_one_and_who_gives_up_does_not_keep_it),
-      cmocka_unit_test(a_semaphore_lets_in_its_count_and_loses_none));
+SUITE(lock, cmocka_unit_test(a_lock_admits_one_and_survives_waiters_that_give_up),
+      cmocka_unit_test(a_semaphore_admits_its_count_and_loses_no_unit));

@@ -20,13 +20,13 @@ static int open_descriptors(void)
     return count;
 }
 
-static void out_of_descriptors_is_an_error_that_says_what_to_do(void **state)
+static void out_of_descriptors_is_an_error_with_a_hint(void **state)
 {
     (void)state;
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     int open_now = open_descriptors() - 3;
-    /* Each number of descriptors that is not enough, and then enough. */
+    /* Tries each number of descriptors that is too small, until it suffices. */
     int code = BL_EMFILE, tries = 0;
     for (int spare = 0; code != 0 && tries < 32; spare++, tries++) {
         struct bl_loop *loop = NULL;
@@ -54,7 +54,7 @@ static void *no_memory(size_t count BL_UNUSED, size_t size BL_UNUSED)
     return NULL;
 }
 
-/* Where libuv reports it: in other places it ends the process. */
+/* Covers the allocations whose failure libuv reports; other failures end the process. */
 static void out_of_memory_for_the_event_loop_is_an_error(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static int diary_main(void *argument)
     return 0;
 }
 
-static void the_same_seed_plays_the_same_run_and_another_another(void **state)
+static void the_order_of_fibers_depends_only_on_the_seed(void **state)
 {
     (void)state;
     static struct diary first, second, other;
@@ -189,8 +189,8 @@ static int wait_for_a_thread(void *argument)
     return 0;
 }
 
-/* Also when very many stacks are free, which real time would give back. */
-static void virtual_time_stands_still_while_nothing_sleeps(void **state)
+/* Also if very many stacks are free, which a loop in real time would return to the system. */
+static void virtual_time_does_not_advance_while_nothing_sleeps(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, wait_for_a_thread, NULL);
@@ -235,7 +235,7 @@ static int root_stops_all(void *argument)
     return 0;
 }
 
-static void stopping_the_loops_scope_stops_all(void **state)
+static void stopping_the_loops_scope_stops_everything(void **state)
 {
     (void)state;
     run_in_loop(root_stops_all, NULL);
@@ -281,9 +281,9 @@ static void fibers_that_only_yield_do_not_starve_timers(void **state)
 
 SUITE(loop, cmocka_unit_test(fibers_that_only_yield_do_not_starve_timers),
       cmocka_unit_test(out_of_memory_for_the_event_loop_is_an_error),
-      cmocka_unit_test(out_of_descriptors_is_an_error_that_says_what_to_do),
+      cmocka_unit_test(out_of_descriptors_is_an_error_with_a_hint),
       cmocka_unit_test(a_loop_runs_more_than_once_and_leaves_no_descriptor),
-      cmocka_unit_test(the_same_seed_plays_the_same_run_and_another_another),
-      cmocka_unit_test(virtual_time_stands_still_while_nothing_sleeps),
+      cmocka_unit_test(the_order_of_fibers_depends_only_on_the_seed),
+      cmocka_unit_test(virtual_time_does_not_advance_while_nothing_sleeps),
       cmocka_unit_test(virtual_time_jumps), cmocka_unit_test(a_sleep_is_never_shorter_than_asked),
-      cmocka_unit_test(stopping_the_loops_scope_stops_all));
+      cmocka_unit_test(stopping_the_loops_scope_stops_everything));

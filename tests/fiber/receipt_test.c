@@ -6,7 +6,7 @@
 
 #define MS BL_NS_PER_MS
 
-/* Registers a unit, waits, and ends it as the stop found it. */
+/* Registers a unit, waits, and ends it with the fate that fits the stop. */
 struct work {
     enum bl_unit_kind kind;
     const char *id;
@@ -54,13 +54,13 @@ static void check_receipt(const struct bl_receipt *receipt)
     CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/origin"))), BL_TEXT("test")));
     CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/scope"))), BL_TEXT("run_1")));
     CHECK(bl_text_starts_with(bl_json_text(bl_json_get(value, BL_TEXT("id"))), BL_TEXT("rcp_")));
-    /* The weakest of those that had processes. */
+    /* The weakest container of units with processes. */
     CHECK(
         bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("mechanism"))), BL_TEXT("cgroup2")));
     CHECK(bl_json_int64(bl_json_get(value, BL_TEXT("survivors")), &number) && number == 0);
     CHECK(bl_json_double(bl_json_get(value, BL_TEXT("quiet_ms")), &ms) && ms == 0);
     CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
-    /* What had ended before the stop is not in it. */
+    /* Units that had ended before the stop are not in the receipt. */
     CHECK_EQUAL(bl_json_size(bl_json_get(value, BL_TEXT("units"))), 3);
     CHECK(bl_text_equal(bl_json_text(bl_json_pointer(value, BL_TEXT("/units/1/fate"))),
                         BL_TEXT("killed")));
@@ -95,7 +95,7 @@ static int one_stop(void *argument)
     return 0;
 }
 
-static void a_receipt_holds_what_the_stop_found_at_work(void **state)
+static void a_receipt_contains_the_units_at_work_at_the_stop(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, one_stop, NULL);
@@ -139,7 +139,7 @@ static int nothing_at_work(void *argument)
     bl_buffer_init(&out, 4096);
     bl_scope_init(&scope, bl_scope_current());
     bl_receipt_open(&receipt, &scope, "run_2");
-    /* Without a receipt above it a unit is only itself. */
+    /* A unit without a receipt above it is not recorded. */
     bl_unit_begin(&unit, BL_UNIT_TURN, "turn", NULL);
     CHECK(unit.receipt == NULL);
     bl_unit_end(&unit, BL_FATE_FINISHED);
@@ -155,14 +155,14 @@ static int nothing_at_work(void *argument)
     return 0;
 }
 
-static void a_stop_that_found_nothing_at_work_has_a_receipt_too(void **state)
+static void a_stop_without_units_at_work_has_a_receipt(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, nothing_at_work, NULL);
 }
 
-/* A unit in a receipt of its own, inside another. `inner`: its scope is stopped before the outer
- * one. */
+/* A unit in its own receipt, inside another one. `inner`: the inner scope is stopped before the
+ * outer one. */
 static void nest(bool inner, enum bl_stop_reason reason, const char *line)
 {
     struct bl_scope outer_scope, inner_scope;
@@ -202,16 +202,15 @@ static int nested_main(void *argument)
     return 0;
 }
 
-static void units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked(void **state)
+static void units_are_in_the_receipt_of_the_scope_where_the_stop_was_requested(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, nested_main, NULL);
 }
 
-/* ---- Agents, which have units of their own --------------------------------------------------- */
+/* ---- Agents and their units ------------------------------------------------------------------ */
 
-/* An agent in a scope of its own with a receipt of its own, and one below it; at the bottom a tool.
- */
+/* An agent with its own scope and receipt, and one below it; at the bottom a tool. */
 struct agent {
     struct bl_scope scope;
     struct bl_receipt receipt;
@@ -331,7 +330,7 @@ static int folded_main(void *argument BL_UNUSED)
     CHECK(says(value, "/units/0/units/0/units/0/fate", "killed"));
     CHECK(says(value, "/units/0/units/0/units/1/kind", "model"));
     CHECK(says(value, "/units/0/units/1/kind", "model"));
-    /* What is nested counts. */
+    /* Nested units count. */
     CHECK(says(value, "/mechanism", "subreaper"));
     CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
     CHECK(!bl_receipt_cancel_observed(&tree->receipt));
@@ -376,7 +375,8 @@ static void agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above(void
     run_in_virtual_loop(0, stopped_alone_main, NULL);
 }
 
-/* The run is stopped while the stop of an agent is under way: its receipt knows what that left. */
+/* The run is stopped while the stop of an agent is in progress: its receipt lists the survivors of
+ * that stop. */
 static int stopped_alone_first_main(void *argument BL_UNUSED)
 {
     struct tree *tree = bl_zalloc(sizeof *tree);
@@ -404,7 +404,7 @@ static void survivors_of_an_agent_that_was_stopped_alone_are_in_the_receipt_abov
     run_in_virtual_loop(0, stopped_alone_first_main, NULL);
 }
 
-/* No unit stands for a call in the receipt above: those of its units that have survivors do. */
+/* No unit represents a call in the receipt above, only those of its units that have survivors. */
 static int call_stopped_first_main(void *argument BL_UNUSED)
 {
     struct bl_scope run, call, *outer = bl_scope_current();
@@ -451,7 +451,7 @@ static int unverified_main(void *argument)
 {
     static const struct {
         uint32_t survivors[2];
-        const char *reasons[2]; /* of those that are unknown */
+        const char *reasons[2]; /* of the unknown numbers */
         const char *line;
         const char *json;
     } cases[] = {
@@ -466,15 +466,15 @@ static int unverified_main(void *argument)
          {"", "why"},
          "Could not verify: why.",
          "\"survivors\":null,\"unverified\":\"why\","},
-        /* The first reason is told. */
+        /* The first reason is reported. */
         {{BL_SURVIVORS_UNKNOWN, BL_SURVIVORS_UNKNOWN},
          {"first", "second"},
          "Could not verify: first.",
          "\"survivors\":null,\"unverified\":\"first\","},
         {{0, BL_SURVIVORS_UNKNOWN},
          {"", ""},
-         "Could not verify: the reason is not known.",
-         "\"survivors\":null,\"unverified\":\"the reason is not known\","},
+         "Could not verify: reason unknown.",
+         "\"survivors\":null,\"unverified\":\"reason unknown\","},
     };
     (void)argument;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -521,7 +521,7 @@ static void a_receipt_never_claims_more_than_was_proved(void **state)
     run_in_loop(unverified_main, NULL);
 }
 
-/* Reads a receipt; `line` is what it says to people, as a string. */
+/* Reads a receipt; `line` is its text for people. */
 static void take_receipt(struct bl_arena *arena, const char *json, struct bl_receipt_row *receipt,
                          struct bl_buffer *line)
 {
@@ -533,8 +533,8 @@ static void take_receipt(struct bl_arena *arena, const char *json, struct bl_rec
     bl_buffer_append_byte(line, '\0');
 }
 
-/* A document of another time, or of another program: what it does not say is not known. */
-static void a_number_that_is_not_there_is_unknown(void **state)
+/* In a document of another version or program, missing values are unknown. */
+static void a_missing_number_is_unknown(void **state)
 {
     static const struct {
         const char *json;
@@ -565,8 +565,8 @@ static void a_number_that_is_not_there_is_unknown(void **state)
     assert_int_equal(bl_survivors_add(4, BL_SURVIVORS_UNKNOWN), BL_SURVIVORS_UNKNOWN);
 }
 
-/* Of a newer belay, and damaged: what can be told is told, and nothing else. */
-static void a_receipt_that_was_read_says_what_it_can(void **state BL_UNUSED)
+/* From a receipt of a newer belay, and from a damaged one, only the valid parts are reported. */
+static void a_damaged_receipt_is_read_as_far_as_possible(void **state BL_UNUSED)
 {
     static const struct {
         const char *json;
@@ -581,7 +581,7 @@ static void a_receipt_that_was_read_says_what_it_can(void **state BL_UNUSED)
         {"{\"survivors\":null,\"unverified\":\"no warden\",\"units\":[{\"kind\":\"robot\"},7,"
          "{\"kind\":\"task\",\"fate\":\"paused\",\"ms\":\"soon\",\"newer\":1}]}",
          "Stopped: 1 task. Could not verify: no warden."},
-        {"{\"quiet_ms\":-4,\"units\":3}", "Stopped. Could not verify: the reason is not known."},
+        {"{\"quiet_ms\":-4,\"units\":3}", "Stopped. Could not verify: reason unknown."},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_arena arena = {0};
@@ -594,18 +594,18 @@ static void a_receipt_that_was_read_says_what_it_can(void **state BL_UNUSED)
     }
 }
 
-/* Every member, byte for byte, on virtual time; the id, which differs from run to run, is blanked.
+/* Every member, byte for byte, in virtual time. The id, which differs from run to run, is blanked.
  */
 static const char whole_receipt[] =
     "{\"id\":\"rcp_\",\"scope\":\"run_4\",\"reason\":\"user\",\"origin\":\"test\","
     "\"requested_at\":\"2023-11-14T22:13:20.002Z\",\"observed_ms\":0.0,\"quiet_ms\":1.5,"
     "\"mechanism\":\"subreaper\","
-    "\"cancel_observed\":false,\"survivors\":null,\"unverified\":\"nobody looked\","
+    "\"cancel_observed\":false,\"survivors\":null,\"unverified\":\"not checked\","
     "\"background\":[\"job\"],\"units\":["
     "{\"kind\":\"tool\",\"id\":\"call_1\",\"name\":\"bash\",\"fate\":\"killed\",\"ms\":1.5,"
     "\"processes\":3,\"survivors\":1,\"signal\":\"KILL\"},"
     "{\"kind\":\"command\",\"id\":\"call_2\",\"fate\":\"unknown\",\"ms\":1.5,"
-    "\"processes\":1,\"survivors\":null,\"unverified\":\"nobody looked\",\"signal\":\"40\","
+    "\"processes\":1,\"survivors\":null,\"unverified\":\"not checked\",\"signal\":\"40\","
     "\"detail\":\"its warden was killed\"}]}";
 
 static void blank_after(char *text, const char *key)
@@ -642,7 +642,7 @@ static int whole_main(void *argument)
     command.processes = 1;
     command.survivors = BL_SURVIVORS_UNKNOWN;
     command.signal = 40; /* without a name */
-    bl_text_into(command.unverified, sizeof command.unverified, "nobody looked");
+    bl_text_into(command.unverified, sizeof command.unverified, "not checked");
     bl_text_into(command.detail, sizeof command.detail, "its warden was killed");
     bl_unit_end(&command, BL_FATE_UNKNOWN);
     bl_json_writer_init(&writer, out);
@@ -665,7 +665,7 @@ static void a_receipt_has_every_member(void **state)
     bl_buffer_done(&out);
 }
 
-/* The loop hears of the stop 3 ms late, when the one unit has ended long since. */
+/* The loop observes the stop 3 ms late, long after the only unit has ended. */
 static int late_loop_main(void *argument BL_UNUSED)
 {
     struct bl_scope scope, *outer = bl_scope_current();
@@ -699,7 +699,7 @@ static int late_loop_main(void *argument BL_UNUSED)
     CHECK(bl_json_double(bl_json_get(value, BL_TEXT("observed_ms")), &observed_ms));
     CHECK(bl_json_double(bl_json_get(value, BL_TEXT("quiet_ms")), &quiet_ms));
     CHECK(bl_json_double(bl_json_pointer(value, BL_TEXT("/units/0/ms")), &unit_ms));
-    /* To a tenth, and the stop itself came a moment after the start. */
+    /* Within a tenth; the stop itself came slightly after the start. */
     CHECK(observed_ms <= took_ms + 0.1 && observed_ms >= 3 - ended_ms - 0.1);
     CHECK(quiet_ms <= ended_ms + 0.1 && unit_ms == quiet_ms);
     struct bl_text requested_at = bl_json_text(bl_json_get(value, BL_TEXT("requested_at")));
@@ -713,14 +713,14 @@ static int late_loop_main(void *argument BL_UNUSED)
     return 0;
 }
 
-static void a_receipt_tells_when_the_stop_was_asked_observed_and_done(void **state BL_UNUSED)
+static void a_receipt_has_the_times_of_request_observation_and_end(void **state BL_UNUSED)
 {
     run_in_loop(late_loop_main, NULL);
 }
 
 #define COUNT_ONE(name, text) +1
 
-/* A number of another time, or damaged. */
+/* A number of another version, or a damaged one. */
 static void a_name_that_is_not_in_the_table_is_unknown(void **state BL_UNUSED)
 {
     assert_string_equal(bl_unit_kind_name(0 BL_UNIT_KIND_TABLE(COUNT_ONE)), "unknown");
@@ -731,15 +731,15 @@ static void a_name_that_is_not_in_the_table_is_unknown(void **state BL_UNUSED)
 }
 
 SUITE(receipt, cmocka_unit_test(a_receipt_has_every_member),
-      cmocka_unit_test(a_receipt_tells_when_the_stop_was_asked_observed_and_done),
+      cmocka_unit_test(a_receipt_has_the_times_of_request_observation_and_end),
       cmocka_unit_test(a_name_that_is_not_in_the_table_is_unknown),
       cmocka_unit_test(a_receipt_never_claims_more_than_was_proved),
-      cmocka_unit_test(a_number_that_is_not_there_is_unknown),
-      cmocka_unit_test(a_receipt_that_was_read_says_what_it_can),
-      cmocka_unit_test(a_receipt_holds_what_the_stop_found_at_work),
+      cmocka_unit_test(a_missing_number_is_unknown),
+      cmocka_unit_test(a_damaged_receipt_is_read_as_far_as_possible),
+      cmocka_unit_test(a_receipt_contains_the_units_at_work_at_the_stop),
       cmocka_unit_test(a_receipt_is_not_ready_while_a_unit_is_at_work),
-      cmocka_unit_test(a_stop_that_found_nothing_at_work_has_a_receipt_too),
-      cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_asked),
+      cmocka_unit_test(a_stop_without_units_at_work_has_a_receipt),
+      cmocka_unit_test(units_are_in_the_receipt_of_the_scope_where_the_stop_was_requested),
       cmocka_unit_test(units_of_an_agent_are_nested_in_the_receipt_and_count),
       cmocka_unit_test(agent_that_is_stopped_alone_leaves_nothing_in_the_receipt_above),
       cmocka_unit_test(survivors_of_an_agent_that_was_stopped_alone_are_in_the_receipt_above),

@@ -87,7 +87,7 @@ static int stop_wakes_parked(void *argument)
     return 0;
 }
 
-static void rule_1_a_stop_wakes_who_is_parked(void **state)
+static void rule_1_a_stop_wakes_parked_fibers(void **state)
 {
     (void)state;
     run_in_loop(stop_wakes_parked, NULL);
@@ -131,7 +131,7 @@ static int long_origins_are_cut(void *argument)
     CHECK_EQUAL(strlen(stop.origin), 78);
     CHECK(bl_utf8_valid(bl_text_from(stop.origin)));
     bl_scope_done(&scope);
-    /* Where no character begins there is nothing to keep. */
+    /* Without any character boundary, nothing is kept. */
     char middles[200];
     memset(middles, 0x80, sizeof middles - 1);
     middles[sizeof middles - 1] = '\0';
@@ -143,13 +143,13 @@ static int long_origins_are_cut(void *argument)
     return 0;
 }
 
-static void rule_2_an_origin_is_cut_at_a_character(void **state)
+static void rule_2_an_origin_is_truncated_at_a_character(void **state)
 {
     (void)state;
     run_in_loop(long_origins_are_cut, NULL);
 }
 
-/* Stops one scope from 8 threads and a signal handler at once, over and over. */
+/* Stops one scope from 8 threads and a signal handler at once, repeatedly. */
 struct storm {
     struct bl_scope scope;
     pthread_barrier_t start;
@@ -272,7 +272,7 @@ static int stops_go_down(void *argument)
     bl_scope_init(&right, &parent);
     bl_scope_init(&grandchild, &left);
     bl_scope_stop(&left, BL_STOP_USER, "left");
-    /* Before the loop has had a turn, and after. */
+    /* Before the loop's next turn, and after. */
     for (int i = 0; i < 2; i++) {
         CHECK(bl_scope_stopped(&left) && bl_scope_stopped(&grandchild));
         CHECK(!bl_scope_stopped(&parent) && !bl_scope_stopped(&right));
@@ -353,7 +353,7 @@ static int limits(void *argument)
     return 0;
 }
 
-static void a_limit_ends_at_its_deadline_and_leaves_the_scope_above_alone(void **state)
+static void a_limit_ends_at_its_deadline_without_affecting_the_scope_above(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, limits, NULL);
@@ -486,7 +486,7 @@ static int shield_holds(void *argument)
     return 0;
 }
 
-static void rule_5_a_shield_is_not_reached_from_above_and_cannot_hang(void **state)
+static void rule_5_a_stop_above_does_not_reach_a_shield_which_cannot_hang(void **state)
 {
     (void)state;
     run_in_virtual_loop(0, shield_holds, NULL);
@@ -509,8 +509,7 @@ static int claim_is_final(void *argument)
     CHECK(!bl_scope_stop(&turn, BL_STOP_USER, "late"));
     CHECK(bl_scope_stop(&loop_scope, BL_STOP_USER, "late"));
     CHECK(!bl_scope_stopped(&turn));
-    /* Its waits, and those of what is below it, do not wake: neither by the stop nor its deadline.
-     */
+    /* Its waits, and those of the scopes below, wake neither for the stop nor for its deadline. */
     CHECK_EQUAL(bl_sleep(20 * MS), 0);
     bl_scope_init(&below, &turn);
     bl_scope_enter(&below);
@@ -588,8 +587,8 @@ static void pass_deadline(const struct bl_scope *scope)
         continue;
 }
 
-/* The loop has no turn in which it could fire a deadline: the check does, and only those that reach
- * the scope. */
+/* The loop has no turn in which it could fire a deadline. The check fires it, if it applies to the
+ * scope. */
 static int check_looks_at_the_clock(void *argument)
 {
     (void)argument;
@@ -631,7 +630,7 @@ static int deadline_of_this_instant(void *argument)
 {
     (void)argument;
     struct bl_scope scope = {0};
-    bl_scope_done(&scope); /* never begun */
+    bl_scope_done(&scope); /* never initialised */
     CHECK_EQUAL(bl_sleep(MS), 0);
     bl_scope_init(&scope, bl_scope_current());
     CHECK_EQUAL(bl_scope_set_deadline(&scope, bl_now_ns() + 1), 0);
@@ -654,7 +653,7 @@ static void rule_3_a_deadline_of_this_instant_has_passed(void **state)
 }
 
 /* Stop and claim of one scope from two threads. The claim's delay follows the outcomes, so that
- * both sides meet in the same instant and each wins about half. */
+ * both happen at the same moment and each wins about half of the rounds. */
 struct duel {
     struct bl_scope turn;
     _Atomic(unsigned long) round; /* the stopper may begin this one */
@@ -673,7 +672,7 @@ static void spin(uint64_t times)
 
 #define DELAY_MAX 20000
 
-/* Until the other one has come so far. He may have no processor just now. */
+/* Waits until the other thread reaches a round. It may have no processor at the moment. */
 static void await_round(const _Atomic(unsigned long) *round, unsigned long wanted)
 {
     for (unsigned looks = 1; atomic_load(round) < wanted; looks++) {
@@ -698,12 +697,12 @@ static void *duel_stopper(void *argument)
     return NULL;
 }
 
-/* Exactly one, and everybody says the same. Otherwise the duel is over: a scope that is claimed and
- * on its way to the loop cannot begin again. */
+/* Checks that exactly one side has won, and that all sources agree. Otherwise the duel ends: a
+ * scope that is claimed and on its way to the loop cannot be used again. */
 static bool duel_has_one_winner(struct duel *duel, unsigned long round, bool claimed)
 {
     struct bl_stop stop;
-    /* Before the stopper has returned: it may not have written yet who stops, and why. */
+    /* Before the stopper has returned, so it may not have written the reason and origin yet. */
     bl_scope_stop_read(&duel->turn, &stop);
     await_round(&duel->stopped_round, round);
     bool one = CHECK(claimed != atomic_load(&duel->stop_won)) &&
@@ -727,7 +726,7 @@ static int duel_main(void *argument)
         bl_scope_init(&duel->turn, bl_scope_current());
         atomic_store(&duel->round, i);
         spin((uint64_t)delay);
-        /* He does not come: there may be one processor for both. */
+        /* The stopper does not come: there may be only one processor for both. */
         if (delay == DELAY_MAX)
             usleep(50);
         bool claimed = bl_scope_claim(&duel->turn) == 0;
@@ -737,8 +736,8 @@ static int duel_main(void *argument)
         delay += claimed ? 4 : -4;
         if (delay < 0)
             delay = 0;
-        /* On a busy machine the other one may be late for a long time: no reason to wait longer and
-         * longer for him. */
+        /* On a busy machine the stopper may be late for a long time. That is no reason to wait
+         * longer and longer. */
         if (delay > DELAY_MAX)
             delay = DELAY_MAX;
         bl_scope_done(&duel->turn);
@@ -771,7 +770,7 @@ static int stop_is_seen_by_a_computing_fiber(void *argument)
     CHECK(!bl_scope_stopped(&child));
     struct itimerval soon = {.it_value = {.tv_usec = 5000}};
     setitimer(ITIMER_REAL, &soon, NULL);
-    /* Never gives the loop a turn, and asks the child only. */
+    /* Never lets the loop run, and checks only the child. */
     while (!bl_scope_stopped(&child))
         continue;
     bl_scope_done(&child);
@@ -880,7 +879,7 @@ static int stops_in_order(void *argument)
     return 0;
 }
 
-static void stops_are_handed_down_in_order_before_another_fiber_runs(void **state BL_UNUSED)
+static void stops_are_delivered_in_order_before_another_fiber_runs(void **state BL_UNUSED)
 {
     run_in_loop(stops_in_order, NULL);
 }
@@ -903,7 +902,7 @@ static int next_deadlines(void *argument)
     CHECK(bl_scope_next_deadline_ns(&scope) == grandchild.deadline_ns);
     bl_scope_stop(&grandchild, BL_STOP_USER, "test");
     CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
-    /* The limit of a shield is not the work's. */
+    /* The limit of a shield is not a deadline of the work. */
     struct bl_scope shield, *outer = bl_scope_enter(&child);
     bl_shield_begin(&shield, BL_NS_PER_S);
     CHECK(bl_scope_next_deadline_ns(&scope) == scope.deadline_ns);
@@ -916,31 +915,31 @@ static int next_deadlines(void *argument)
     return 0;
 }
 
-static void the_next_deadline_may_be_one_below(void **state BL_UNUSED)
+static void the_next_deadline_includes_scopes_below(void **state BL_UNUSED)
 {
     run_in_loop(next_deadlines, NULL);
 }
 
-SUITE(scope, cmocka_unit_test(the_next_deadline_may_be_one_below),
+SUITE(scope, cmocka_unit_test(the_next_deadline_includes_scopes_below),
       cmocka_unit_test(rule_1_level_triggered_every_wait_returns_at_once_each_time),
-      cmocka_unit_test(rule_1_a_stop_wakes_who_is_parked),
+      cmocka_unit_test(rule_1_a_stop_wakes_parked_fibers),
       cmocka_unit_test(rule_2_first_reason_wins),
-      cmocka_unit_test(rule_2_an_origin_is_cut_at_a_character),
+      cmocka_unit_test(rule_2_an_origin_is_truncated_at_a_character),
       cmocka_unit_test(rule_2_stops_from_8_threads_and_a_signal_handler_at_once_have_one_winner),
       cmocka_unit_test(rule_2_a_signal_handler_wakes_a_sleeping_loop),
       cmocka_unit_test(rule_3_a_stop_goes_down_and_never_up_or_sideways),
       cmocka_unit_test(rule_3_a_childs_deadline_is_never_later_than_its_parents),
-      cmocka_unit_test(a_limit_ends_at_its_deadline_and_leaves_the_scope_above_alone),
+      cmocka_unit_test(a_limit_ends_at_its_deadline_without_affecting_the_scope_above),
       cmocka_unit_test(rule_3_a_deadline_moves_either_way_until_it_has_fired),
       cmocka_unit_test(rule_3_a_deadline_that_is_not_a_finite_number_is_an_error),
       cmocka_unit_test(rule_3_a_check_fires_the_deadlines_that_reach_its_scope),
       cmocka_unit_test(rule_3_a_deadline_of_this_instant_has_passed),
       cmocka_unit_test(rule_4_a_nursery_does_not_end_before_its_fibers),
-      cmocka_unit_test(rule_5_a_shield_is_not_reached_from_above_and_cannot_hang),
+      cmocka_unit_test(rule_5_a_stop_above_does_not_reach_a_shield_which_cannot_hang),
       cmocka_unit_test(rule_6_a_claimed_scope_cannot_be_stopped_and_its_waits_do_not_wake),
       cmocka_unit_test(rule_6_a_claim_does_not_overtake_a_stop_above_that_has_returned),
       cmocka_unit_test(rule_6_a_claim_does_not_overtake_a_deadline_however_late_the_loop_is),
       cmocka_unit_test(rule_6_stop_and_claim_in_the_same_instant_have_exactly_one_winner),
       cmocka_unit_test(rule_7_a_check_sees_a_stop_above_before_the_loop_has_a_turn),
       cmocka_unit_test(a_hook_runs_once_when_its_scope_stops),
-      cmocka_unit_test(stops_are_handed_down_in_order_before_another_fiber_runs));
+      cmocka_unit_test(stops_are_delivered_in_order_before_another_fiber_runs));

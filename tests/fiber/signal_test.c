@@ -21,7 +21,7 @@ static int signals(void *argument)
     CHECK_EQUAL(bl_signal_wait(signal, &count), BL_ETIMEDOUT);
     bl_scope_enter(outer);
     bl_scope_done(&scope);
-    /* One that came while nobody waited is there for the next wait. */
+    /* A signal that arrives while no fiber waits ends the next wait. */
     kill(getpid(), SIGUSR1);
     CHECK_EQUAL(bl_sleep(5 * BL_NS_PER_MS), 0);
     CHECK_EQUAL(bl_signal_wait(signal, &count), 0);
@@ -32,10 +32,10 @@ static int signals(void *argument)
     return 0;
 }
 
-static void signals_are_waited_for_and_none_is_missed(void **state)
+static void waiting_for_signals_misses_none(void **state)
 {
     (void)state;
     run_in_loop(signals, NULL);
 }
 
-SUITE(signal, cmocka_unit_test(signals_are_waited_for_and_none_is_missed));
+SUITE(signal, cmocka_unit_test(waiting_for_signals_misses_none));

@@ -1,7 +1,6 @@
-/* Random trees of fibers on virtual time, from a seed: they sleep, nest scopes and shields, move
- * deadlines, claim, spawn, and stop each other. Beside the real scopes stands a model of them, a
- * plain tree that is brought up to date by the rules as they are written; after each step all
- * scopes must be as the model says. */
+/* Random trees of fibers in virtual time, from a seed: they sleep, nest scopes and shields, move
+ * deadlines, claim, spawn, and stop each other. A model of the scopes, a plain tree, is updated by
+ * the rules as they are written; after each step all scopes must agree with the model. */
 #include <stdlib.h>
 
 #include "fibers.h"
@@ -122,11 +121,11 @@ static void compare(struct world *world)
     }
 }
 
-/* ---- What the actors do ---- */
+/* ---- Actions ---- */
 
 static int act(struct actor *actor);
 
-/* Rule 1: in a stopped scope at once; else to the end, or to the moment of the stop. */
+/* Rule 1: a sleep ends at once in a stopped scope; otherwise at its end or at the stop. */
 static void step_sleep(struct actor *actor)
 {
     uint64_t start_ns = bl_now_ns();
@@ -146,6 +145,13 @@ static void step_sleep(struct actor *actor)
     }
 }
 
+/* A stop that arrives while other fibers run is reported by the next call. */
+static void step_yield(struct actor *actor)
+{
+    int before = model_code(actor->node);
+    CHECK_EQUAL(bl_yield(), before);
+}
+
 static void step_stop(struct actor *actor)
 {
     struct world *world = actor->world;
@@ -153,7 +159,7 @@ static void step_stop(struct actor *actor)
     enum bl_stop_reason reason = chance(world, 50) ? BL_STOP_USER : BL_STOP_BUDGET;
     BL_LIST_EACH (link, &world->nodes) {
         struct node *node = BL_CONTAINER(link, struct node, link);
-        /* Mostly leaves, so that the tree lives a while. */
+        /* Mostly leaves, so that the tree survives for a while. */
         if (chosen-- != 0 || (node->parent == NULL && chance(world, 80)))
             continue;
         bool expected = model_stop(world, node, reason, "actor", bl_now_ns());
@@ -199,7 +205,7 @@ static void step_scope(struct actor *actor)
     bl_scope_done(&scope);
 }
 
-/* Rule 5: whatever happens above, there is time, and never more than the limit. */
+/* Rule 5: whatever happens above, a shield has its time, and never more than its limit. */
 static void step_shield(struct actor *actor)
 {
     struct bl_scope shield;
@@ -224,7 +230,7 @@ static int child_main(void *argument)
     return 0;
 }
 
-/* Rule 4: after the nursery is done none of its fibers runs. */
+/* Rule 4: after the nursery is done, none of its fibers runs. */
 static void step_spawn(struct actor *actor)
 {
     struct world *world = actor->world;
@@ -247,7 +253,8 @@ static void step_spawn(struct actor *actor)
     compare(world);
     if (code != 0)
         CHECK_EQUAL(code, model_code(actor->node));
-    /* What its end does, step by step: the node must not be looked at once the scope is gone. */
+    /* The steps of the nursery's end, one by one: the node must not be used after its scope ends.
+     */
     if (nursery.running > 0) {
         model_stop(world, &node, BL_STOP_PARENT, "nursery", bl_now_ns());
         bl_scope_stop(&nursery.scope, BL_STOP_PARENT, "nursery");
@@ -281,7 +288,7 @@ static int act(struct actor *actor)
         else if (what < 67)
             step_shield(actor);
         else if (what < 72)
-            CHECK_EQUAL(bl_yield(), model_code(actor->node));
+            step_yield(actor);
         else if (actor->depth < DEPTH_MAX && what < 84)
             step_scope(actor);
         else if (actor->depth < DEPTH_MAX)

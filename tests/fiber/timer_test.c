@@ -48,7 +48,7 @@ static void timers_agree_with_a_plain_list(void **state)
             alarm->id = timer_set(&timers, alarm->when_ns, ring, alarm);
             alarm->set = true;
         } else if (what < 9) {
-            timer_clear(&timers, alarm->id); /* often one that has fired: harmless */
+            timer_clear(&timers, alarm->id); /* often already fired, which is harmless */
             alarm->set = false;
         } else {
             now_ns += bl_random_below(&random, 100);
@@ -60,7 +60,7 @@ static void timers_agree_with_a_plain_list(void **state)
     timers_done(&timers);
 }
 
-static void a_cleared_timer_leaves_no_weight(void **state)
+static void cleared_timers_do_not_accumulate(void **state)
 {
     (void)state;
     struct timers timers;
@@ -74,13 +74,13 @@ static void a_cleared_timer_leaves_no_weight(void **state)
     timers_done(&timers);
 }
 
-/* Most of very many timers are cleared: what is left is in order. */
-static void timers_left_of_many_still_fire_in_order(void **state)
+/* Most of very many timers are cleared; the rest fire in order. */
+static void remaining_timers_of_many_fire_in_order(void **state)
 {
     (void)state;
     enum {
         COUNT = 3000,
-        STRIDE = 1301, /* comes by all of them, in no order */
+        STRIDE = 1301, /* visits all of them, in no particular order */
         KEPT_OF = 20
     };
     static struct alarm alarms[COUNT];
@@ -140,6 +140,6 @@ static void clearing_very_many_timers_costs_little(void **state)
 }
 
 SUITE(timer, cmocka_unit_test(clearing_very_many_timers_costs_little),
-      cmocka_unit_test(timers_left_of_many_still_fire_in_order),
+      cmocka_unit_test(remaining_timers_of_many_fire_in_order),
       cmocka_unit_test(timers_agree_with_a_plain_list),
-      cmocka_unit_test(a_cleared_timer_leaves_no_weight));
+      cmocka_unit_test(cleared_timers_do_not_accumulate));

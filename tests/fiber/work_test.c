@@ -113,7 +113,7 @@ static void many_calls_share_a_few_threads(void **state)
     run_in_loop(many_calls, NULL);
 }
 
-/* A call that takes until it is let go. */
+/* A call that runs until it is released. */
 struct slow {
     _Atomic(bool) begun;
     _Atomic(bool) go;
@@ -185,7 +185,7 @@ static int call_stoppable(void *argument)
     return code;
 }
 
-/* The thread is done and the scope stopped before the loop has told the caller of either. */
+/* The work is done and the scope stopped before the loop has reported either to the caller. */
 static int both_at_once(void *argument)
 {
     struct slow *slow = argument;
@@ -205,7 +205,7 @@ static int both_at_once(void *argument)
     return 0;
 }
 
-static void work_done_in_the_turn_of_a_stop_is_the_callers(void **state)
+static void work_finished_in_the_turn_of_a_stop_returns_to_the_caller(void **state)
 {
     (void)state;
     struct slow slow = {.finished = false};
@@ -222,7 +222,7 @@ static int shield_ends_it(void *argument)
     CHECK_EQUAL(bl_work_call(&work, &abandoned), BL_ETIMEDOUT);
     bl_shield_end(&shield);
     CHECK(abandoned && !slow->finished);
-    /* The stuck thread takes no place from the others. */
+    /* The stuck thread does not occupy a place in the pool. */
     struct sum sum = {1, 1, 0, pthread_self()};
     CHECK_EQUAL(call_add(&sum), 0);
     CHECK_EQUAL(sum.result, 2);
@@ -272,7 +272,7 @@ static int leave_the_queue(void *argument)
     return 0;
 }
 
-static void work_that_no_thread_has_begun_is_taken_back(void **state)
+static void queued_work_is_withdrawn_at_a_stop(void **state)
 {
     (void)state;
     struct slow slow = {.finished = false};
@@ -283,7 +283,7 @@ static void work_that_no_thread_has_begun_is_taken_back(void **state)
     assert_int_equal(bl_loop_free(loop), 0);
 }
 
-/* An ordinary user, so that the limit holds, and may have no more threads. */
+/* Forbids new threads, or allows them again. The limit works only for an ordinary user. */
 static void forbid_threads(bool forbidden)
 {
     static struct rlimit before;
@@ -311,7 +311,7 @@ static int call_without_threads(void *argument)
     forbid_threads(false);
     CHECK_EQUAL(call_add(&sum), 0);
     CHECK_EQUAL(sum.result, 4);
-    /* With one thread there is a turn for everybody. */
+    /* With one thread, all calls run in turn. */
     forbid_threads(true);
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "first", call_slow, &slow, &first);
@@ -335,7 +335,7 @@ static void without_a_thread_a_call_fails_and_with_one_it_waits_its_turn(void **
     int status;
     pid_t child = fork();
     if (child == 0) {
-        alarm(60); /* a call that never returns is a failure too */
+        alarm(60); /* a call that never returns fails the test too */
         if (getuid() == 0 && setresuid(64000, 64000, 64000) != 0)
             _exit(2);
         _exit(run_in_role(call_without_threads, NULL) == 0 ? 0 : 1);
@@ -392,7 +392,7 @@ static int two_at_once(void *argument)
     return 0;
 }
 
-static void no_call_waits_for_the_end_of_another_while_there_may_be_a_thread_for_it(void **state)
+static void no_call_waits_for_another_below_the_thread_limit(void **state)
 {
     (void)state;
     for (int i = 0; i < 20; i++)
@@ -416,7 +416,7 @@ static int hold_time(void *argument)
     return 0;
 }
 
-static void virtual_time_stands_still_while_a_thread_works(void **state)
+static void virtual_time_does_not_advance_while_a_thread_works(void **state)
 {
     (void)state;
     run_in_virtual_loop(1, hold_time, NULL);
@@ -427,8 +427,8 @@ SUITE(work, cmocka_unit_test(work_runs_on_another_thread),
       cmocka_unit_test(without_a_thread_a_call_fails_and_with_one_it_waits_its_turn),
       cmocka_unit_test(many_calls_share_a_few_threads),
       cmocka_unit_test(a_stop_does_not_wake_the_caller_of_a_thread),
-      cmocka_unit_test(work_done_in_the_turn_of_a_stop_is_the_callers),
+      cmocka_unit_test(work_finished_in_the_turn_of_a_stop_returns_to_the_caller),
       cmocka_unit_test(the_limit_of_a_shield_abandons_the_call_and_the_loop_is_kept_for_the_thread),
-      cmocka_unit_test(work_that_no_thread_has_begun_is_taken_back),
-      cmocka_unit_test(no_call_waits_for_the_end_of_another_while_there_may_be_a_thread_for_it),
-      cmocka_unit_test(virtual_time_stands_still_while_a_thread_works));
+      cmocka_unit_test(queued_work_is_withdrawn_at_a_stop),
+      cmocka_unit_test(no_call_waits_for_another_below_the_thread_limit),
+      cmocka_unit_test(virtual_time_does_not_advance_while_a_thread_works));
