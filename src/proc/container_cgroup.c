@@ -20,8 +20,8 @@
 #define MEMBERSHIP_MAX ((size_t)8 * 1024)
 #define RMDIR_TRIES    100
 
-/* What stands behind "0::" in /proc/self/cgroup. A path that leads out of the root of this cgroup
- * namespace ("/../x") cannot be reached. */
+/* Finds the path after "0::" in /proc/self/cgroup. A path outside the root of this cgroup namespace
+ * ("/../x") cannot be reached, and returns false. */
 static bool find_own_path(struct bl_text membership, struct bl_text *ret_path)
 {
     struct bl_text line;
@@ -36,7 +36,7 @@ static bool find_own_path(struct bl_text membership, struct bl_text *ret_path)
     return false;
 }
 
-/* A line of mountinfo: "36 35 98:0 /root /mount/point rw - cgroup2 source options". */
+/* Parses a line of mountinfo: "36 35 98:0 /root /mount/point rw - cgroup2 source options". */
 static bool parse_mount(struct bl_text line, struct bl_text *ret_root, struct bl_text *ret_point)
 {
     struct bl_text field;
@@ -55,7 +55,7 @@ static bool parse_mount(struct bl_text line, struct bl_text *ret_root, struct bl
     return false;
 }
 
-/* Takes one byte off the front of a path of mountinfo, where the kernel escapes these four. */
+/* Takes one byte off the front of a path from mountinfo, in which the kernel escapes these four. */
 static char container_cgroup_take_byte(struct bl_text *path)
 {
     static const struct {
@@ -79,8 +79,8 @@ static char container_cgroup_take_byte(struct bl_text *path)
     return byte;
 }
 
-/* The mount may show only a part of the hierarchy, from `root` down: what of `path` lies below it.
- */
+/* Finds the part of `path` below `root`: a mount may show only the part of the hierarchy that
+ * starts at `root`. */
 static bool path_below(struct bl_text root, struct bl_text path, struct bl_text *ret_rest)
 {
     if (bl_text_equal(root, BL_TEXT("/")))
@@ -99,8 +99,8 @@ static bool path_below(struct bl_text root, struct bl_text path, struct bl_text 
     return true;
 }
 
-/* The mount point, unescaped, then `rest` as it is: names of cgroups have backslashes of their own
- * (systemd writes "-" as "\x2d"). False: it does not fit. */
+/* Writes the mount point, unescaped, and then `rest` unchanged: names of cgroups contain their own
+ * backslashes (systemd writes "-" as "\x2d"). Returns false if it does not fit. */
 static bool container_cgroup_join(struct bl_text point, struct bl_text rest, char *out,
                                   size_t out_size)
 {
@@ -122,7 +122,7 @@ bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *
     bool mounted = false;
 
     if (!find_own_path(membership, &path)) {
-        snprintf(out, out_size, "this process is in no cgroup of version 2");
+        snprintf(out, out_size, "this process is not in a cgroup of version 2");
         return false;
     }
     while (bl_text_split(&mounts, '\n', &line)) {
@@ -133,18 +133,19 @@ bool proc_cgroup_locate(struct bl_text mounts, struct bl_text membership, char *
             return true;
     }
     snprintf(out, out_size, "%s",
-             mounted ? "this process's cgroup lies outside of what is mounted"
+             mounted ? "this process's cgroup is outside the mounted hierarchy"
                      : "no cgroup2 file system is mounted");
     return false;
 }
 
-/* Where our cgroup was found to be. The list of mounts may be long, and seldom changes: it is read
- * again only when we are in another cgroup, or when there is none any more where it was. */
+/* The last known directory of our cgroup. The list of mounts can be long and seldom changes, so it
+ * is read again only if this process is in another cgroup, or if the directory is no longer a
+ * cgroup. */
 static struct {
     pthread_mutex_t guard;
     char membership[MEMBERSHIP_MAX];
     size_t membership_size;
-    char directory[PATH_MAX]; /* empty: not known */
+    char directory[PATH_MAX]; /* empty: unknown */
 } memory = {.guard = PTHREAD_MUTEX_INITIALIZER};
 
 static bool is_remembered(struct bl_text membership)
@@ -156,8 +157,8 @@ static bool is_remembered(struct bl_text membership)
            statfs(memory.directory, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* With the guard held. */
-static bool locate_anew(struct bl_text membership, char *out)
+/* Called with the guard held. */
+static bool locate_again(struct bl_text membership, char *out)
 {
     char *data = bl_alloc(MOUNTS_MAX);
     struct bl_text mounts = bl_file_read(AT_FDCWD, "/proc/self/mountinfo", data, MOUNTS_MAX);
@@ -173,8 +174,8 @@ static bool locate_anew(struct bl_text membership, char *out)
     return found;
 }
 
-/* Where our cgroup is, now: a process may be moved. `out` has room for PATH_MAX bytes. False: it
- * says why. */
+/* Finds the current directory of our cgroup; a process may be moved. `out` has room for PATH_MAX
+ * bytes. Returns false with the reason in `out`. */
 static bool locate_own(char *out)
 {
     char *data = bl_alloc(MEMBERSHIP_MAX);
@@ -185,13 +186,13 @@ static bool locate_own(char *out)
     if (is_remembered(membership))
         memcpy(out, memory.directory, strlen(memory.directory) + 1);
     else
-        found = locate_anew(membership, out);
+        found = locate_again(membership, out);
     pthread_mutex_unlock(&memory.guard);
     bl_free(data);
     return found;
 }
 
-/* cgroup.kill came with Linux 5.14. The root of the hierarchy has no such file itself. */
+/* Linux 5.14 introduced cgroup.kill. The root of the hierarchy does not have this file. */
 static bool kernel_has_kill(void)
 {
     struct utsname names;
@@ -204,8 +205,8 @@ static bool kernel_has_kill(void)
     return major > 5 || (major == 5 && minor >= 14);
 }
 
-/* Below one of another type than "domain" no process can be put into a new cgroup. The root has no
- * such file. */
+/* True if processes can be put into new cgroups below this one, which requires the type "domain".
+ * The root has no such file. */
 static bool is_domain(int directory)
 {
     char data[64];
@@ -239,7 +240,7 @@ bool proc_cgroup_directory(char *out, size_t out_size)
     return usable;
 }
 
-/* Stays until it is killed; ends by itself should that fail. */
+/* Sleeps until it is killed; ends by itself if that fails. */
 static int sleeper(void)
 {
     struct timespec limit = {.tv_sec = 2 * proc_probe_limit_ms / 1000};
@@ -260,8 +261,8 @@ static int write_control(int directory, const char *file, const char *value)
     return result;
 }
 
-/* Puts a child into the cgroup `directory`, made in `own`, and kills it there, as a warden would.
- */
+/* Puts a child into the cgroup `directory`, created in `own`, and kills it there, as a warden
+ * would. */
 static void try_kill(struct bl_container_check *check, const char *own, int directory)
 {
     struct proc_child child;
@@ -281,22 +282,22 @@ static void try_kill(struct bl_container_check *check, const char *own, int dire
     proc_child_wait(&child, &end);
 
     if (moved != 0) {
-        proc_check_answer(check, false, "no process can be moved into a cgroup of ours: %s",
+        proc_check_answer(check, false, "cannot move a process into a new cgroup: %s",
                           strerror(moved));
-        proc_check_hint(check, "start belay by 'systemd-run --user --scope -p Delegate=yes'");
+        proc_check_hint(check, "start belay with 'systemd-run --user --scope -p Delegate=yes'");
     } else if (killed == ENOENT) {
-        proc_check_answer(check, false, "the kernel has no cgroup.kill");
-        proc_check_hint(check, "use a kernel from 5.14 on");
+        proc_check_answer(check, false, "the kernel does not support cgroup.kill");
+        proc_check_hint(check, "use Linux 5.14 or later");
     } else if (killed != 0) {
         proc_check_answer(check, false, "cgroup.kill: %s", strerror(killed));
     } else if (end.timed_out || !end.by_signal || end.status != SIGKILL) {
-        proc_check_answer(check, false, "cgroup.kill did not kill");
+        proc_check_answer(check, false, "cgroup.kill did not kill a test process");
     } else {
         proc_check_answer(check, true, "cgroup.kill works below %.170s", own);
     }
 }
 
-/* The directory is busy for a moment after its last process has been reaped. */
+/* The directory stays busy for a moment after its last process was reaped. */
 static void remove_directory(int parent, const char *name)
 {
     struct timespec pause = {.tv_nsec = 10 * (long)BL_NS_PER_MS};
@@ -315,17 +316,18 @@ static void explain_mkdir(struct bl_container_check *check, const char *own, int
         proc_check_hint(check, "in a container, mount the cgroup file system writable");
     } else if (code == EACCES || code == EPERM) {
         proc_check_answer(check, false, "%.160s is not delegated to this user", own);
-        proc_check_hint(check, "start belay by 'systemd-run --user --scope -p Delegate=yes'");
+        proc_check_hint(check, "start belay with 'systemd-run --user --scope -p Delegate=yes'");
     } else if (code == EMFILE || code == ENFILE || code == ENOMEM) {
-        proc_check_untried(check, "no cgroup can be made: %s", strerror(code));
+        proc_check_untried(check, "cannot create a cgroup: %s", strerror(code));
     } else {
-        proc_check_answer(check, false, "no cgroup can be made in %.120s: %s", own, strerror(code));
+        proc_check_answer(check, false, "cannot create a cgroup in %.120s: %s", own,
+                          strerror(code));
     }
 }
 
-/* Makes a cgroup below this process's own, kills a child in it, and takes it away. Signals wait
- * meanwhile, so that Ctrl-C leaves no directory behind. The name is by chance: a process of another
- * PID namespace may have our number. */
+/* Creates a cgroup below this process's own, kills a child in it, and removes it. Signals are
+ * blocked meanwhile, so that Ctrl-C leaves no directory behind. The name is random: a process in
+ * another PID namespace may have the same pid. */
 static void try_directory(struct bl_container_check *check, const char *own)
 {
     char name[32];
@@ -362,7 +364,7 @@ void proc_cgroup_probe(struct bl_container_check *check)
         try_directory(check, own);
     } else {
         proc_check_answer(check, false, "%.190s", own);
-        proc_check_hint(check, "mount -t cgroup2 none /sys/fs/cgroup, or boot with "
+        proc_check_hint(check, "run 'mount -t cgroup2 none /sys/fs/cgroup', or boot with "
                                "systemd.unified_cgroup_hierarchy=1");
     }
     bl_free(own);
@@ -373,9 +375,9 @@ void proc_cgroup_probe(struct bl_container_check *check)
 #define CGROUP_PREFIX      "belay-"
 #define CGROUP_RANDOM_SIZE 16u
 
-/* Belay and warden killed in the same instant leave their cgroup behind, empty once its processes
- * have ended. Looked for once for each process; what is younger than a minute may be about to be
- * used, and what is not empty cannot be removed. */
+/* Removes cgroups that stayed because Belay and a warden were killed at the same time; they are
+ * empty when their processes have ended. Runs once for each process. A cgroup younger than a minute
+ * may be about to be used, and one that is not empty cannot be removed. */
 static void remove_relics(const char *directory)
 {
     static bool looked;
@@ -395,7 +397,7 @@ static void remove_relics(const char *directory)
         closedir(entries);
 }
 
-/* By chance: a warden of another PID namespace may have the number of ours. */
+/* The name is random: a warden in another PID namespace may have the same pid. */
 void proc_cgroup_name(char *out, size_t out_size)
 {
     char directory[4000];

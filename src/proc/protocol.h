@@ -1,16 +1,17 @@
-/* What belay and a warden say to each other: one message a packet, over a socket pair. The C
- * library alone: the warden links nothing else. */
+/* The protocol between Belay and a warden: one message a packet, over a socket pair. Uses the C
+ * library only, because the warden links nothing else. */
 #ifndef BELAY_PROC_PROTOCOL_H
 #define BELAY_PROC_PROTOCOL_H
 
 #include <stdint.h>
 
-/* Descriptors of a warden besides its command's 0, 1 and 2. */
+/* Descriptors of a warden in addition to its command's 0, 1 and 2. */
 enum {
     WARDEN_LIFELINE =
-        3, /* the end of a pipe whose other end only belay has: end of file is the end */
+        3, /* read end of a pipe whose write end only Belay has: end of file means that Belay has
+              ended */
     WARDEN_CONTROL = 4,
-    WARDEN_RECORDS = 5, /* the file of records (record.h); /dev/null: none */
+    WARDEN_RECORDS = 5, /* the record file (record.h), or /dev/null */
     WARDEN_DESCRIPTORS,
 };
 
@@ -23,47 +24,49 @@ enum {
 
 /* Flags. */
 enum {
-    WARDEN_BACKGROUND = 1, /* what the command leaves behind is kept */
+    WARDEN_BACKGROUND = 1, /* keep processes left behind */
     WARDEN_TERMINAL = 2,   /* descriptor 0 becomes the controlling terminal */
-    WARDEN_USER_NS = 4,    /* the namespace needs one of users around it */
+    WARDEN_USER_NS = 4,    /* the PID namespace needs a user namespace around it */
+    WARDEN_FOREGROUND = 8, /* the command stays in Belay's session and process group */
 };
 
-/* Arguments of a warden: numbers in decimal, then the command. The guard has the first two. */
+/* Arguments of a warden: decimal numbers, then the command. The guard has only the first two. */
 enum {
-    WARDEN_ARGUMENT_CONTAINER = 1, /* "guard": it is not a warden, but the guard */
-    WARDEN_ARGUMENT_OWNER,         /* the pid of belay */
+    WARDEN_ARGUMENT_CONTAINER = 1, /* "guard": this process is the guard */
+    WARDEN_ARGUMENT_OWNER,         /* pid of Belay */
     WARDEN_ARGUMENT_RECORD,        /* number of its record; -1: none */
-    WARDEN_ARGUMENT_GRACE_MS,      /* for what is left behind */
-    WARDEN_ARGUMENT_MASK,          /* signals that the command starts with blocked, as bits */
+    WARDEN_ARGUMENT_GRACE_MS,      /* for processes left behind */
+    WARDEN_ARGUMENT_MASK,          /* signals that are blocked when the command starts, as bits */
     WARDEN_ARGUMENT_MEMORY,
     WARDEN_ARGUMENT_PROCESSES,
     WARDEN_ARGUMENT_FLAGS,
-    WARDEN_ARGUMENT_CGROUP, /* path of the cgroup to make; "-": none */
+    WARDEN_ARGUMENT_CGROUP, /* path of the cgroup to create; "-": none */
     WARDEN_ARGUMENT_COMMAND,
 };
 
 enum warden_message_type {
     /* to the warden */
-    WARDEN_STOP = 1, /* ends the whole tree */
-    WARDEN_SIGNAL,   /* for the command alone */
-    /* from the warden: STARTED or FAILED, at most one ENDED, and QUIET */
+    WARDEN_STOP = 1, /* stop the whole tree */
+    WARDEN_SIGNAL,   /* send a signal to the command only */
+    /* from the warden: STARTED or FAILED, at most one ENDED, then QUIET */
     WARDEN_STARTED,
     WARDEN_FAILED,
     WARDEN_ENDED,
-    WARDEN_QUIET, /* the last one. It counts when the warden has then exited with 0 */
+    WARDEN_QUIET, /* the last message; valid only if the warden then exits with 0 */
 };
 
-/* A number of survivors that was not established. */
+/* The number of survivors is unknown. */
 #define WARDEN_UNKNOWN (-1)
 
-/* Why it was not. */
+/* Why the number of survivors is unknown. */
 enum warden_doubt {
     WARDEN_DOUBT_NONE,
-    WARDEN_DOUBT_LOOK,     /* the tree could not be read; errno */
-    WARDEN_DOUBT_MOVING,   /* two counts in a row were of different processes */
-    WARDEN_DOUBT_UNREAPED, /* children that are dead and cannot be reaped, as when traced */
-    WARDEN_DOUBT_CGROUP,   /* the cgroup does not say whether it is empty; errno */
-    WARDEN_DOUBT_STUCK,    /* the warden was stopped or traced, and others killed its tree */
+    WARDEN_DOUBT_LOOK,     /* reading the tree failed; errno */
+    WARDEN_DOUBT_MOVING,   /* two counts in a row found different processes */
+    WARDEN_DOUBT_UNREAPED, /* dead children cannot be reaped, for example because they are traced */
+    WARDEN_DOUBT_CGROUP,   /* the state of the cgroup could not be read; errno */
+    WARDEN_DOUBT_STUCK,    /* the warden was stopped or traced, and its tree was killed from
+                              outside */
 };
 
 enum warden_stage {
@@ -77,13 +80,13 @@ enum warden_stage {
 };
 
 struct warden_message {
-    int32_t type; /* enum warden_message_type: which of the union's members there is */
+    int32_t type; /* enum warden_message_type; selects the member of the union */
     union {
         struct {
-            int32_t processes; /* of the tree, when it was stopped */
+            int32_t processes; /* in the tree, when it was stopped */
             int32_t survivors; /* or WARDEN_UNKNOWN */
-            int32_t strongest; /* signal that was needed; 0: none */
-            int32_t by_limit;  /* 1: stopped by its limit of processes */
+            int32_t strongest; /* last signal that was needed; 0: none */
+            int32_t by_limit;  /* 1: stopped because it exceeded its process limit */
             int32_t doubt;     /* enum warden_doubt */
             int32_t doubt_errno;
         } quiet;
@@ -95,14 +98,14 @@ struct warden_message {
             int32_t number;
         } signal;
         struct {
-            int32_t pid; /* of the command; 0: it was gone before it could be seen */
+            int32_t pid; /* of the command; 0: it had exited before it was seen */
         } started;
         struct {
             int32_t code;  /* errno */
             int32_t stage; /* enum warden_stage */
         } failed;
         struct {
-            int32_t status; /* as of waitpid */
+            int32_t status; /* as waitpid returns it */
             int32_t left_behind;
         } ended;
     };

@@ -1,7 +1,7 @@
-/* Starting a warden: the one place where this process makes another. The child shares our memory
- * until it executes (so that the size of this process costs nothing) and must touch nothing of it
- * but its own stack; all signals are blocked meanwhile, and stay so until the warden gives its
- * command the mask that we had. */
+/* Starts wardens; the only code that starts a child which outlives a probe. The child shares this
+ * process's memory until exec, so that the start takes the same time in a process of any size. It
+ * may change nothing but its own stack. All signals are blocked meanwhile; they stay blocked in the
+ * warden, which gives its command the original signal mask. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,9 +15,8 @@
 
 #include "parts.h"
 
-/* The thread sanitizer takes a clone for a fork, and this process for the child from then on: it
- * would see nothing of it any more, and so races where there are none. By this name it does not
- * know it. */
+/* The thread sanitizer treats clone as fork, and takes this process for the child afterwards: it
+ * would stop tracking memory and report false races. It does not intercept this name. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNKNOWN_TO_SANITIZER 1
@@ -32,7 +31,7 @@ extern int __clone(int (*child)(void *), void *stack, int flags, void *argument,
 
 #define PATH_SIZE        4096
 #define CHILD_STACK_SIZE ((size_t)32 * 1024)
-/* Above all numbers that the warden wants to have. */
+/* Above all descriptor numbers that a warden uses. */
 #define SAFE_DESCRIPTOR 10
 
 struct child {
@@ -40,15 +39,14 @@ struct child {
     char *const *arguments;
     char *const *environment;
     const char *directory;
-    int fds[WARDEN_DESCRIPTORS]; /* what becomes 0, 1, 2, lifeline, control, records; -1: /dev/null
-                                  */
-    int failure;                 /* errno, written by the child */
+    int fds[WARDEN_DESCRIPTORS]; /* become 0, 1, 2, lifeline, control, records; -1: /dev/null */
+    int failure;                 /* errno, set by the child */
     bool failed_in_directory;
 };
 
-/* First all out of the way, then each to its place: the places may be taken by one of them. By
- * their plain calls, because the descriptors are the child's own, and a sanitizer whose memory we
- * share would take them for ours. */
+/* Moves all descriptors out of the way first, then each to its place, because a place may be taken
+ * by another of them. Uses plain system calls: these are the child's own descriptors, but a
+ * sanitizer, whose memory the child shares, would take them for this process's. */
 static int arrange_descriptors(struct child *child)
 {
     int safe[WARDEN_DESCRIPTORS];
@@ -66,7 +64,7 @@ static int arrange_descriptors(struct child *child)
     return 0;
 }
 
-/* Runs in the child, on a stack of its own, in our memory. */
+/* Runs in the child, on its own stack, in the memory of this process. */
 static int child_main(void *argument)
 {
     struct child *child = argument;
@@ -82,7 +80,8 @@ void bl_program_find(const char *name, const char *variable, char *out, size_t s
     const char *named = getenv(variable);
     char self[2048];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    /* Beside it while it is built; one up and down again where it was installed and moved. */
+    /* Beside this program in the build directory; in libexec when installed, even if the
+     * installation was moved. */
     static const char *const places[] = {"", "../libexec/belay/"};
     if (named != NULL && named[0] == '/') {
         snprintf(out, size, "%s", named);
@@ -107,7 +106,7 @@ static uint64_t mask_bits(const sigset_t *mask)
     return bits;
 }
 
-/* All in one arena: the numbers, then the command's own arguments. */
+/* Returns the warden's arguments: the numbers, then the command's own arguments. In the arena. */
 static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_options *options,
                                enum bl_mechanism mechanism, const char *cgroup, int record,
                                uint64_t mask)
@@ -117,8 +116,9 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
         count++;
     const char **arguments =
         bl_arena_zalloc(arena, (WARDEN_ARGUMENT_COMMAND + count + 1) * sizeof *arguments);
-    int flags =
-        (options->background ? WARDEN_BACKGROUND : 0) | (options->terminal ? WARDEN_TERMINAL : 0);
+    int flags = (options->background ? WARDEN_BACKGROUND : 0) |
+                (options->terminal ? WARDEN_TERMINAL : 0) |
+                (options->foreground ? WARDEN_FOREGROUND : 0);
     if (mechanism == BL_MECHANISM_PIDNS && proc_container_needs_user())
         flags |= WARDEN_USER_NS;
     arguments[0] = "warden";
@@ -143,8 +143,8 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
     return (char **)arguments;
 }
 
-/* The lifeline is made first: killed from here on, we leave a warden that finds its end. Packets
- * carry their sender, as the kernel knows it. */
+/* Opens the lifeline first: if this process is killed from here on, a warden that was started sees
+ * it. Packets carry the credentials of their sender from the kernel. */
 static int proc_start_open_ends(int lifeline[2], int control[2])
 {
     if (pipe2(lifeline, O_CLOEXEC) < 0)
@@ -184,13 +184,16 @@ static int proc_start_explain(struct bl_error *error, const struct child *child,
         bl_error_set(error, code, BL_KIND_RUNTIME, "start a warden", child->path,
                      "cannot start %s: %s", child->path, strerror(failure));
     if (failure == ENOENT && !child->failed_in_directory)
-        bl_error_hint(error, "belay-warden belongs beside belay; BELAY_WARDEN names another place");
+        bl_error_hint(
+            error,
+            "belay-warden must be in the directory of belay, or set BELAY_WARDEN to its path");
     else if (code == BL_EMFILE)
-        bl_error_hint(error, "raise the limit of open files (ulimit -n)");
+        bl_error_hint(error, "raise the limit for open files (ulimit -n)");
     return child->failed_in_directory ? code : BL_ESYSTEM;
 }
 
-/* Starts a warden or the guard, with all signals blocked; adds our ends to its descriptors. */
+/* Starts a warden or the guard with all signals blocked, and opens the lifeline and control socket.
+ */
 static int start_child(struct child *child, struct proc_started *ret_started,
                        struct bl_error *error)
 {
@@ -207,7 +210,8 @@ static int start_child(struct child *child, struct proc_started *ret_started,
     ret_started->control = control[0];
     if (failure == 0 && child->failure == 0)
         return 0;
-    /* The child has gone before it became a warden; `clone` has not, when it failed itself. */
+    /* The child exited before it became a warden, so it is reaped; if clone failed, there is no
+     * child. */
     close(lifeline[1]);
     close(control[0]);
     if (failure == 0) {
@@ -246,7 +250,7 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
     return code;
 }
 
-/* Its environment is empty: it needs none, and others could read it there. */
+/* The environment is empty: the guard needs none, and other processes could read it. */
 int proc_start_guard(int records, struct proc_started *ret_started, struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -277,10 +281,10 @@ int proc_start_refused(int failure, enum warden_stage stage, const char *command
 {
     static const char *const stages[] = {
         [WARDEN_STAGE_START] = "start a process",
-        [WARDEN_STAGE_CGROUP] = "make a cgroup",
-        [WARDEN_STAGE_NAMESPACE] = "make a PID namespace",
-        [WARDEN_STAGE_LIMIT] = "limit its memory",
-        [WARDEN_STAGE_TERMINAL] = "take the terminal",
+        [WARDEN_STAGE_CGROUP] = "create a cgroup",
+        [WARDEN_STAGE_NAMESPACE] = "create a PID namespace",
+        [WARDEN_STAGE_LIMIT] = "limit memory",
+        [WARDEN_STAGE_TERMINAL] = "open the controlling terminal",
         [WARDEN_STAGE_PROC] = "read /proc",
         [WARDEN_STAGE_EXEC] = "execute it",
     };
@@ -291,13 +295,13 @@ int proc_start_refused(int failure, enum warden_stage stage, const char *command
         bl_error_set(error, code, BL_KIND_TOOL, "start a command", command, "%s: %s", command,
                      missing ? "command not found" : strerror(failure));
         bl_error_hint(error, missing ? "check the name and PATH"
-                                     : "it must be an executable file (chmod +x)");
+                                     : "the file must be executable (chmod +x)");
         return code;
     }
     if (stage == WARDEN_STAGE_CGROUP || stage == WARDEN_STAGE_NAMESPACE)
         code = BL_ENOTSUP;
     bl_error_set(error, code, BL_KIND_RUNTIME, stages[stage], command, "cannot %s: %s",
                  stages[stage], strerror(failure));
-    bl_error_hint(error, "'belay doctor' says what this machine offers");
+    bl_error_hint(error, "run 'belay doctor' to check this machine");
     return code;
 }

@@ -1,16 +1,16 @@
-/* A warden as belay sees it.
+/* A warden as Belay sees it.
  *
  * Design notes.
  *
- * What a warden says counts only when the kernel names it as the sender of the packet, and its last
- * word (QUIET) only when it has then exited with 0 and nothing of its tree has come to this process
- * as an orphan. A tool that got hold of the warden's descriptor can make neither. A warden that
- * went in any other way is lost: its work is done from here (sweep.c), and what cannot be proved is
- * unknown.
+ * A message counts only if the kernel names the warden as the sender of the packet. Its last
+ * message (QUIET) counts only if the warden then exits with 0 and no process of its tree has become
+ * an orphan of this process. A tool that gets hold of the warden's descriptor can forge neither. A
+ * warden that ends in any other way is lost: this process does its work (sweep.c), and what cannot
+ * be proved is unknown.
  *
- * This process is the second watcher of a stop. A tool can stop its warden (SIGSTOP), or trace it
- * where it has the rights of root. So a warden that has not answered a little after the grace is
- * looked at; when it is stopped or traced its tree is killed from here, and the warden last. */
+ * This process also watches over a stop. A tool can stop its warden (SIGSTOP), or trace it if it
+ * has root privileges. If a warden has not answered shortly after the grace period, this process
+ * checks its state; if it is stopped or traced, this process kills its tree and then the warden. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -21,24 +21,25 @@
 
 #include "parts.h"
 
-/* What a warden needs at most beyond the grace: its own second of killing, and a slow machine. */
+/* The longest time that a warden needs after the grace period: its own second of killing, on a slow
+ * machine. */
 #define PROOF_NS_MAX (10 * BL_NS_PER_S)
-/* After the grace, and again: when it has not answered it is looked at. */
+/* Time for an answer after the grace period, and the interval of the checks that follow. */
 #define ANSWER_NS (100 * BL_NS_PER_MS)
-/* So many times after SIGKILL. */
+/* Number of checks after SIGKILL. */
 #define KILLED_LOOKS 10
 #define TAKEOVER_NS  (500 * BL_NS_PER_MS)
 #define COMMAND_NS   (2 * BL_NS_PER_S)
 
-/* What is known of the command:
+/* The state of the command:
  *
  *   STARTING  --STARTED-->                           RUNNING
  *   STARTING  --FAILED-->                            REFUSED
- *   STARTING  --the warden is gone-->                UNKNOWN
- *   RUNNING   --ENDED, or the warden is gone-->      ENDED (its tree may be held on: background)
+ *   STARTING  --the warden has ended-->              UNKNOWN
+ *   RUNNING   --ENDED, or the warden has ended-->    ENDED (its tree may be kept: background)
  *
- * A message that leads nowhere is not heard: a tool that traces its warden can send any.
- * command_move alone moves it. */
+ * A message that allows no transition is ignored: a tool that traces its warden can send any
+ * message. Only command_move changes the state. */
 enum command_state {
     COMMAND_STARTING,
     COMMAND_RUNNING,
@@ -47,14 +48,14 @@ enum command_state {
     COMMAND_UNKNOWN,
 };
 
-/* And of its warden. One fiber takes it from HOLDING to OVER; the others wait for that.
+/* The state of its warden. One fiber takes it from HOLDING to OVER; the others wait for that.
  *
  *   HOLDING  --QUIET, end of file-->                 CLOSING (it is reaped)
  *   HOLDING  --it is stuck-->                        SEIZING (its tree is killed from here)
  *   SEIZING  --killed-->                             CLOSING
- *   CLOSING  --reaped or given up, and swept after-> OVER
+ *   CLOSING  --reaped or given up, then swept-->     OVER
  *
- * warden_move alone moves it. */
+ * Only warden_move changes the state. */
 enum warden_state {
     WARDEN_HOLDING,
     WARDEN_SEIZING,
@@ -64,32 +65,32 @@ enum warden_state {
 
 /* Why a warden is closed. */
 enum warden_close {
-    CLOSE_BELIEVED, /* it has said that all is quiet */
-    CLOSE_LOST,     /* it went without that word */
-    CLOSE_KILLED,   /* by us */
+    CLOSE_BELIEVED, /* it has sent QUIET */
+    CLOSE_LOST,     /* it ended without QUIET */
+    CLOSE_KILLED,   /* this process killed it */
 };
 
 struct bl_warden {
-    struct bl_list link; /* among the living, for sweeping */
+    struct bl_list link; /* in `living`, for sweeps */
     struct proc_started started;
     struct bl_descriptor *control;
     enum bl_mechanism mechanism;
-    char cgroup[4096]; /* that it makes; "-": none */
+    char cgroup[4096]; /* path of the cgroup that it creates; "-": none */
     int record;        /* number of its record; -1: none */
-    pid_t command;     /* 0: it was gone before it could be seen */
+    pid_t command;     /* 0: the command exited before it was seen */
     enum command_state command_state;
     enum warden_state state;
     bool background;
-    bool stopped; /* by us, before its end */
+    bool stopped; /* by a stop, before the command ended */
     bool reaped;
-    struct bl_child_end lost; /* how the warden itself ended, when it went without a word */
+    struct bl_child_end lost; /* how the warden itself ended, if it did not send QUIET */
     int failure;
     enum warden_stage failure_stage;
     struct bl_warden_end end;
 };
 
-/* A sweep must spare the wardens that live, and so needs to know them: a fact of this process, as
- * is being a subreaper. The loop's thread alone touches it. */
+/* The living wardens, which a sweep must spare. Like being a subreaper, this is process-wide. Only
+ * the loop's thread uses it. */
 static struct bl_list living = {&living, &living};
 
 bool proc_is_warden(pid_t pid)
@@ -100,7 +101,7 @@ bool proc_is_warden(pid_t pid)
     return false;
 }
 
-/* ---- Its state ------------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
 static const unsigned char command_moves[COMMAND_UNKNOWN + 1] = {
     [COMMAND_STARTING] = BL_TO(COMMAND_RUNNING) | BL_TO(COMMAND_REFUSED) | BL_TO(COMMAND_UNKNOWN),
@@ -130,9 +131,9 @@ static void warden_move(struct bl_warden *warden, enum warden_state to)
     warden->state = to;
 }
 
-/* What callers wait for. The end of the warden is the end of every wait. */
+/* The events that callers wait for. The end of the warden ends every wait. */
 enum warden_event {
-    EVENT_STARTED, /* or not */
+    EVENT_STARTED, /* started or refused */
     EVENT_ENDED,
     EVENT_QUIET,
 };
@@ -157,11 +158,11 @@ static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
         bl_text_into(end->unverified, sizeof end->unverified, rest->unverified);
 }
 
-/* Waits for the exit of the warden itself, and reaps it. One that is stuck is continued. When that
- * does not help, or when it holds a tree, somebody else has spoken in its name: the tree is killed
- * from here, and the warden. One that SIGKILL does not end (frozen in a cgroup, or waiting for a
- * disk) is given up. `taken_over`: it was killed from here. True: it has exited by itself, with 0.
- */
+/* Waits for the exit of the warden itself, and reaps it. A stuck warden is continued first. If that
+ * does not help, or if it holds a tree, another process has sent QUIET in its name: its tree is
+ * killed from here, and then the warden. A warden that SIGKILL does not end (frozen in a cgroup, or
+ * waiting for a disk) is given up. `taken_over`: it has been killed from here. Returns true if it
+ * exited by itself with 0. */
 static bool reap_warden(struct bl_warden *warden, bool taken_over)
 {
     bool attacked = false;
@@ -188,8 +189,8 @@ static bool reap_warden(struct bl_warden *warden, bool taken_over)
     return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
 }
 
-/* What was killed is gone a moment later, and on a busy machine a long one: a stop does not return
- * before, though without its warden nothing can be proved. */
+/* Waits until the killed command is dead, which can take long on a busy machine. A stop does not
+ * return earlier, although nothing can be proved without the warden. */
 static void await_command(const struct bl_warden *warden)
 {
     struct bl_scope limit;
@@ -200,8 +201,9 @@ static void await_command(const struct bl_warden *warden)
     bl_limit_end(&limit);
 }
 
-/* The warden has gone without a word, or with one that does not count. In a namespace the kernel
- * has killed all with the init; else we do what it would have done, where its tree comes to us. */
+/* Cleans up after a warden that ended without QUIET, or whose QUIET does not count. In a namespace
+ * the kernel has killed the tree with the init; otherwise this process does the warden's work, if
+ * the tree is reparented to it. */
 static void sweep_after(struct bl_warden *warden)
 {
     struct proc_rest rest;
@@ -228,7 +230,7 @@ static void sweep_after(struct bl_warden *warden)
     }
 }
 
-/* Sees to the end of a warden. */
+/* Completes the end of a warden. */
 static void close_warden(struct bl_warden *warden, enum warden_close why)
 {
     struct bl_scope shield;
@@ -237,12 +239,12 @@ static void close_warden(struct bl_warden *warden, enum warden_close why)
     bool exited = reap_warden(warden, why == CLOSE_KILLED);
     bl_list_remove(&warden->link);
     bool lost = why != CLOSE_BELIEVED || !exited;
-    /* What an honest warden could not kill comes to us, too: it has said so. */
-    bool told = warden->end.survivors != 0;
+    /* Survivors that a genuine warden has reported become orphans of this process, too. */
+    bool reported = warden->end.survivors != 0;
     bool orphans = proc_orphans_seen();
     if (lost || orphans)
         sweep_after(warden);
-    if (lost || (orphans && !told)) {
+    if (lost || (orphans && !reported)) {
         warden->end.how = BL_END_LOST;
         warden->end.strongest_signal = SIGKILL;
     }
@@ -256,7 +258,7 @@ static void close_warden(struct bl_warden *warden, enum warden_close why)
     warden_move(warden, WARDEN_OVER);
 }
 
-/* The tree of a warden that cannot do it is killed from here; the warden is, too. */
+/* Kills the tree of a stuck warden from here, and the warden as well. */
 static void warden_take_over(struct bl_warden *warden)
 {
     struct bl_scope shield;
@@ -295,7 +297,7 @@ static void take_quiet(struct bl_warden *warden, const struct warden_message *me
         end->how = BL_END_LIMIT;
     else if (!ended)
         end->how = BL_END_STOPPED;
-    /* Killed with its whole namespace, it had nobody left to say how it ended. */
+    /* Killed with its whole namespace, the command left no process that could report its status. */
     if (!ended && end->strongest_signal != 0) {
         end->by_signal = true;
         end->status = end->strongest_signal;
@@ -303,22 +305,22 @@ static void take_quiet(struct bl_warden *warden, const struct warden_message *me
     close_warden(warden, CLOSE_BELIEVED);
 }
 
-/* The state that a message leads to; the one that there is: it leads nowhere. */
-static enum command_state told_state(const struct bl_warden *warden, int32_t type)
+/* Returns the state after a message, or the current state if the message allows no transition. */
+static enum command_state state_after(const struct bl_warden *warden, int32_t type)
 {
-    static const enum command_state told[] = {[WARDEN_STARTED] = COMMAND_RUNNING,
-                                              [WARDEN_FAILED] = COMMAND_REFUSED,
-                                              [WARDEN_ENDED] = COMMAND_ENDED};
+    static const enum command_state next_states[] = {[WARDEN_STARTED] = COMMAND_RUNNING,
+                                                     [WARDEN_FAILED] = COMMAND_REFUSED,
+                                                     [WARDEN_ENDED] = COMMAND_ENDED};
     if (type < WARDEN_STARTED || type > WARDEN_ENDED ||
-        !BL_MAY_MOVE(command_moves, warden->command_state, told[type]))
+        !BL_MAY_MOVE(command_moves, warden->command_state, next_states[type]))
         return warden->command_state;
-    return told[type];
+    return next_states[type];
 }
 
 static void warden_take_message(struct bl_warden *warden, const struct warden_message *message)
 {
     struct bl_warden_end *end = &warden->end;
-    enum command_state next = told_state(warden, message->type);
+    enum command_state next = state_after(warden, message->type);
     if (message->type != WARDEN_QUIET) {
         if (next == warden->command_state)
             return;
@@ -340,8 +342,8 @@ static void warden_take_message(struct bl_warden *warden, const struct warden_me
     }
 }
 
-/* One packet. Returns its size; 0: the end; -1: errno. A packet of another sender than the warden
- * is no message: its type is 0. */
+/* Receives one packet. Returns its size, 0 at the end of file, or -1 with errno. A packet from
+ * another sender gets type 0,and is ignored. */
 static ssize_t warden_receive(const struct bl_warden *warden, struct warden_message *ret_message)
 {
     union {
@@ -363,8 +365,8 @@ static ssize_t warden_receive(const struct bl_warden *warden, struct warden_mess
     return size;
 }
 
-/* Takes what has come. Several fibers may wait for one warden: each looks at what is known after.
- */
+/* Handles the messages that have arrived. Several fibers may wait for one warden: each checks the
+ * state afterwards. */
 static void take_messages(struct bl_warden *warden)
 {
     struct warden_message message;
@@ -373,7 +375,8 @@ static void take_messages(struct bl_warden *warden)
         if (size > 0)
             warden_take_message(warden, &message);
         else if (size < 0 && (errno == EINTR || errno == ECONNRESET))
-            /* A warden that left with a message of ours unread says so once, before its own. */
+            /* A warden that exited with a message unread: this is reported once, before its own
+             * messages. */
             continue;
         else if (size < 0 && errno == EAGAIN)
             return;
@@ -382,7 +385,7 @@ static void take_messages(struct bl_warden *warden)
     }
 }
 
-/* A warden that is gone is noticed by the next wait for it. */
+/* If the warden has ended, the next wait notices it. */
 static void send_message(const struct bl_warden *warden, const struct warden_message *message)
 {
     (void)!send(warden->started.control, message, sizeof *message, MSG_NOSIGNAL);
@@ -395,7 +398,7 @@ static void send_stop(struct bl_warden *warden, int signal, uint32_t grace_ms)
                              .stop = {.signal = signal, .grace_ms = (int32_t)grace_ms}});
 }
 
-/* Waits for the event, or the end of the warden. */
+/* Waits for the event or the end of the warden. */
 static int warden_await(struct bl_warden *warden, enum warden_event event)
 {
     int code = 0;
@@ -409,9 +412,9 @@ static int warden_await(struct bl_warden *warden, enum warden_event event)
     return warden_has(warden, event) ? 0 : code;
 }
 
-/* The same for an answer that should come within `first_ns`. A warden that is stuck then is
- * continued once, unless that was tried (`continued`), and then does not keep anybody waiting. In a
- * shield. */
+/* Waits for an event that should occur within `first_ns`. If the warden is stuck after that, it is
+ * continued once, unless that was tried before (`continued`); then its tree is taken over, so that
+ * the wait ends. Called in a shield. */
 static int await_answer(struct bl_warden *warden, enum warden_event event, uint64_t first_ns,
                         bool continued)
 {
@@ -425,8 +428,8 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
         bl_limit_end(&limit);
         if (code == 0 || bl_scope_stopped(outer))
             return code;
-        /* The caller has shielded the start, and was stopped meanwhile: a warden that waits for its
-         * command to be executed takes any word for the end of that, and then can be stopped. */
+        /* The caller shields the start, and has been stopped meanwhile. A warden that waits for
+         * exec takes any message as the end of that wait, and can then be stopped. */
         if (event == EVENT_STARTED && outer->shield && bl_scope_stopped_above(outer->parent))
             bl_warden_signal(warden, 0);
         bool holding = warden->state == WARDEN_HOLDING;
@@ -443,8 +446,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
     }
 }
 
-/* What was started of a command that did not start must be gone, too. Returns `code`, or what
- * became of that. */
+/* Stops what a failed start has started. Returns `code`, or the error of that stop. */
 static int give_up_start(struct bl_warden *warden, int code, const char *command,
                          struct bl_error *error)
 {
@@ -453,14 +455,15 @@ static int give_up_start(struct bl_warden *warden, int code, const char *command
         bl_warden_stop(warden, SIGKILL, 0, &end);
     if (end.survivors != 0)
         code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command", command,
-                            "the start failed, and processes of it may be left: %s",
+                            "the start failed, and processes may still be running: %s",
                             end.survivors == BL_SURVIVORS_UNKNOWN ? end.unverified
                                                                   : "they could not be killed");
     bl_warden_free(warden);
     return code;
 }
 
-/* bl_warden_start in one container. `*ret_refused`: the machine does not let it be made. */
+/* Implements bl_warden_start for one container. `*ret_refused`: the machine does not allow this
+ * container. */
 static int start_in(const struct bl_warden_options *options, enum bl_mechanism mechanism,
                     struct bl_warden **ret_warden, bool *ret_refused, struct bl_error *error)
 {
@@ -473,8 +476,8 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         proc_cgroup_name(warden->cgroup, sizeof warden->cgroup);
     warden->record = proc_record_take();
     *ret_refused = false;
-    /* Not later: a tool may trace its warden at once, which then has no answer for us, and we may
-     * be killed before we have a processor again. */
+    /* This must come before the start: a tool may trace its warden at once, so that the warden does
+     * not answer, and this process may be killed before it is scheduled again. */
     proc_guard_ensure();
     int code =
         proc_start(options, mechanism, warden->cgroup, warden->record, &warden->started, error);
@@ -495,7 +498,7 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
         code = bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a command",
                             options->arguments[0],
                             warden->lost.by_signal ? "its warden was killed by signal %d"
-                                                   : "its warden gave up with code %d",
+                                                   : "its warden exited with code %d",
                             warden->lost.status);
     }
     if (code == 0) {
@@ -517,7 +520,7 @@ int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **
         return code;
     struct bl_error first = {0};
     code = start_in(options, mechanism, ret_warden, &refused, &first);
-    /* `auto` looks at files, and may have been too hopeful. */
+    /* `auto` only checks files, so the container may still be refused. */
     if (code != 0 && refused && options->container == BL_MECHANISM_NONE)
         return start_in(options, BL_MECHANISM_SUBREAPER, ret_warden, &refused, error);
     if (code != 0 && error != NULL && error->code == 0)
@@ -600,7 +603,7 @@ void bl_warden_free(struct bl_warden *warden)
         bl_warden_stop(warden, SIGTERM, 0, &end);
     close(warden->started.lifeline);
     if (warden->state !=
-        WARDEN_OVER) /* without a control it cannot be stopped: by its lifeline it ends */
+        WARDEN_OVER) /* without a control it cannot be stopped; closing the lifeline ends it */
         close_warden(warden, CLOSE_LOST);
     bl_descriptor_free(warden->control);
     close(warden->started.control);

@@ -4,7 +4,7 @@
 
 #define MODEL_MAX 8192u
 
-/* What the capture should say of `size` bytes, written down from the contract. */
+/* The text that the capture should return for `size` bytes, derived from the contract. */
 static void expect(const char *bytes, size_t size, size_t limit, struct bl_buffer *out)
 {
     size_t head = limit - limit / 2, tail = limit / 2;
@@ -36,7 +36,7 @@ static void check(const struct bl_capture *capture, const char *bytes, size_t si
     bl_buffer_done(&found);
 }
 
-static void it_does_as_a_model_that_keeps_all(void **state)
+static void capture_matches_a_model_that_keeps_everything(void **state)
 {
     static char bytes[MODEL_MAX];
     struct bl_random random;
@@ -81,5 +81,5 @@ static void text_that_does_not_fit_adds_nothing(void **state)
     bl_capture_done(&capture);
 }
 
-SUITE(capture_model, cmocka_unit_test(it_does_as_a_model_that_keeps_all),
+SUITE(capture_model, cmocka_unit_test(capture_matches_a_model_that_keeps_everything),
       cmocka_unit_test(text_that_does_not_fit_adds_nothing));

@@ -1,4 +1,4 @@
-/* Commands as units of work: their output, their deadline, their place in a receipt. */
+/* Commands as units of work: output, deadline and receipt. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,14 +16,14 @@
 #define MUCH       ((size_t)10 << 20)
 #define MUCH_TEXT  "10485760"
 
-/* A tool as a command, with its output kept. */
+/* A tool as a command with captured output. */
 struct job {
     struct tool tool;
     struct bl_capture capture;
     struct bl_command command;
     struct bl_warden_end end;
     struct bl_error error;
-    uint64_t heard; /* by on_output */
+    uint64_t heard; /* bytes passed to on_output */
 };
 
 static void hear(void *context, struct bl_text bytes)
@@ -161,13 +161,13 @@ static int apart(void *argument)
     return 0;
 }
 
-static void error_is_kept_apart_where_that_is_wanted(void **state)
+static void error_output_is_captured_separately_on_request(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(apart, &container);
 }
 
-/* Both held open by a grandchild, and both flooded. */
+/* A grandchild holds both open, and both receive much output. */
 static int apart_held(void *argument)
 {
     static struct job job;
@@ -189,13 +189,13 @@ static int apart_held(void *argument)
     return 0;
 }
 
-static void both_kept_apart_may_be_flooded_and_held_open(void **state)
+static void separate_streams_may_be_flooded_and_held_open(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(apart_held, &container);
 }
 
-/* ---- Output that somebody holds open ---- */
+/* ---- Output that is held open ---- */
 
 static int held(void *argument)
 {
@@ -214,20 +214,20 @@ static int held(void *argument)
     return 0;
 }
 
-static void a_grandchild_that_holds_the_output_holds_up_nobody(void **state)
+static void grandchild_that_holds_the_output_open_delays_nothing(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(held, &container);
 }
 
-/* ---- What is kept ---- */
+/* ---- Processes that are kept ---- */
 
 struct kept {
     struct job job;
     struct bl_command_control control;
     struct bl_scope scope;
-    unsigned started, left; /* how often it was told */
-    uint32_t processes;     /* when it was told that something is left */
+    unsigned started, left; /* number of calls */
+    uint32_t processes;     /* reported when something is left */
 };
 
 static void note_start(void *context)
@@ -274,7 +274,7 @@ static int keeps(void *argument)
     CHECK_EQUAL(bl_command_processes(&kept.control), 0);
     bl_scope_done(&kept.scope);
     job_done(&kept.job);
-    /* Nothing is left: it ends as any other. */
+    /* Nothing is left: it ends like any other command. */
     kept_init(&kept, *(enum bl_mechanism *)argument, "plain");
     tool_set_command(&kept.job.tool, (const char *const[]){"sh", "-c", "exit 3", NULL});
     kept.job.command.options.arguments = kept.job.tool.options.arguments;
@@ -287,14 +287,14 @@ static int keeps(void *argument)
     return 0;
 }
 
-static void what_is_kept_of_a_command_is_told_counted_and_stopped_with_it(void **state)
+static void kept_processes_are_reported_counted_and_stopped(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(keeps, &container);
 }
 
-/* Takes a copy of the tool's output from outside, as soon as it is there, and lets the tool go on.
- */
+/* Copies the tool's output descriptor from outside as soon as it exists, and lets the tool
+ * continue. */
 static int steal(void *argument)
 {
     struct job *job = argument;
@@ -331,7 +331,7 @@ static int held_outside(void *argument)
     return 0;
 }
 
-static void an_output_that_is_held_from_outside_holds_up_nobody(void **state)
+static void output_held_open_from_outside_delays_nothing(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(held_outside, &container);
@@ -339,7 +339,7 @@ static void an_output_that_is_held_from_outside_holds_up_nobody(void **state)
 
 /* ---- Stops ---- */
 
-/* What the receipt says, as JSON; checked against what the end says. */
+/* Checks the receipt, as JSON, against the end. */
 static void check_receipt(const struct bl_receipt *receipt, const struct job *job, const char *fate,
                           const char *signal)
 {
@@ -377,7 +377,7 @@ static void check_receipt(const struct bl_receipt *receipt, const struct job *jo
 struct stop_case {
     enum bl_mechanism container;
     const char *words[3];
-    size_t processes; /* that stand before the deadline is set */
+    size_t processes; /* number that must be ready before the deadline is set */
     uint32_t grace_ms;
     int signal;
     const char *fate, *signal_name;
@@ -386,7 +386,7 @@ struct stop_case {
 
 #define DEADLINE_S 0.05
 
-/* A job whose deadline is set when its tree stands. */
+/* A job whose deadline is set when its tree is ready. */
 struct pending {
     struct job job;
     struct bl_scope scope;
@@ -458,9 +458,9 @@ static void a_deadline_kills_the_command_and_the_receipt_says_killed(void **stat
     run_in_loop(deadline, &stop);
 }
 
-/* A pipe holds 64 KiB: a tool that says good-bye at length ends in its grace only when it is heard.
- */
-static void what_a_tool_writes_in_its_grace_is_heard(void **state)
+/* A pipe holds 64 KiB: a tool that writes much before it exits needs a reader to end within its
+ * grace period. */
+static void output_in_the_grace_period_is_captured(void **state)
 {
     struct stop_case stop = {container_of_test(state),
                              {"give-way", "1048576"},
@@ -499,7 +499,7 @@ static void a_scope_that_has_stopped_starts_nothing(void **state)
     run_in_loop(stopped_before, &container);
 }
 
-/* The deadline falls on every moment of a start, and on some of an end. */
+/* The deadline falls into every phase of a start, and into some of an end. */
 static int stop_while_starting(void *argument)
 {
     static struct job job;
@@ -527,13 +527,13 @@ static int stop_while_starting(void *argument)
     return 0;
 }
 
-static void a_stop_in_the_middle_of_a_start_leaves_nobody(void **state)
+static void stop_during_a_start_leaves_no_process(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(stop_while_starting, &container);
 }
 
-/* ---- Haste ---- */
+/* ---- Skipping the grace period ---- */
 
 struct haste {
     struct job job;
@@ -541,7 +541,7 @@ struct haste {
     struct bl_scope scope;
 };
 
-/* Stops it when it stands, and has no patience with its grace. */
+/* Stops the job when it is ready, and skips the grace period. */
 static int stop_and_hurry(void *argument)
 {
     struct haste *haste = argument;
@@ -563,7 +563,7 @@ static int hurried(void *argument)
         haste.job.command.options.grace_ms = 60000;
         haste.control = (struct bl_command_control){0};
         haste.job.command.control = &haste.control;
-        /* Before there is anything to hurry it holds for the stop to come. */
+        /* Called before the stop, it applies to the next stop. */
         if (before != 0)
             bl_command_hurry(&haste.control);
         bl_scope_init(&haste.scope, bl_scope_current());
@@ -581,7 +581,7 @@ static int hurried(void *argument)
         CHECK_EQUAL(haste.job.end.how, BL_END_STOPPED);
         CHECK_EQUAL(haste.job.end.strongest_signal, SIGKILL);
         CHECK_EQUAL(haste.job.end.survivors, 0);
-        /* After the end there is nobody to hurry. */
+        /* After the end it has no effect. */
         bl_command_hurry(&haste.control);
         bl_nursery_done(&nursery);
         bl_scope_done(&haste.scope);
@@ -590,7 +590,7 @@ static int hurried(void *argument)
     return 0;
 }
 
-static void haste_cuts_the_grace_of_a_stop(void **state)
+static void hurry_skips_the_grace_period_of_a_stop(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(hurried, &container);
@@ -598,8 +598,8 @@ static void haste_cuts_the_grace_of_a_stop(void **state)
 
 /* ---- A stop after the end ---- */
 
-/* Stops it, without a grace, when what it left behind has been asked to end: its own end is known
- * by then. */
+/* Stops the job without a grace period after its remaining processes were asked to end: by then the
+ * command's own end is known. */
 static int stop_the_rest(void *argument)
 {
     struct haste *haste = argument;
@@ -613,7 +613,11 @@ static int stop_the_rest(void *argument)
 static int stopped_too_late(void *argument)
 {
     static const char *const words[] = {
-        "/bin/sh", "-c", "(trap 'echo asked' TERM; while :; do sleep 1; done) & exit 3", NULL};
+        "/bin/sh", "-c",
+        /* The command ends when its child is ready for SIGTERM. */
+        "trap 'exit 3' USR1; (trap 'echo asked' TERM; kill -USR1 $$; while :; do sleep 1; done) &"
+        " wait",
+        NULL};
     static struct haste haste;
     struct job *job = &haste.job;
     struct bl_receipt receipt;
@@ -647,7 +651,7 @@ static void a_command_that_had_ended_when_the_stop_came_is_finished(void **state
     run_in_loop(stopped_too_late, &container);
 }
 
-/* Few machines have a process that cannot be killed, and a receipt must say so all the same. */
+/* Few machines have a process that cannot be killed, but a receipt must be able to report one. */
 static int unit_of_survivors(void *argument)
 {
     static const struct bl_warden_end ends[] = {
@@ -712,16 +716,17 @@ static void a_command_that_is_not_found_is_an_error(void **state)
 SUITE(command, IN_EACH(ten_mebibytes_of_output_keep_head_tail_and_count),
       IN_EACH(binary_output_comes_as_it_was_written),
       IN_EACH(output_and_error_keep_their_order_and_there_is_nothing_to_read),
-      IN_EACH(error_is_kept_apart_where_that_is_wanted),
-      IN_EACH(both_kept_apart_may_be_flooded_and_held_open),
-      IN_EACH(a_grandchild_that_holds_the_output_holds_up_nobody),
-      IN_EACH(what_is_kept_of_a_command_is_told_counted_and_stopped_with_it),
-      IN_EACH(an_output_that_is_held_from_outside_holds_up_nobody),
+      IN_EACH(error_output_is_captured_separately_on_request),
+      IN_EACH(separate_streams_may_be_flooded_and_held_open),
+      IN_EACH(grandchild_that_holds_the_output_open_delays_nothing),
+      IN_EACH(kept_processes_are_reported_counted_and_stopped),
+      IN_EACH(output_held_open_from_outside_delays_nothing),
       IN_EACH(a_deadline_stops_the_command_and_the_receipt_says_aborted),
       IN_EACH(a_deadline_kills_the_command_and_the_receipt_says_killed),
       IN_EACH(a_command_that_had_ended_when_the_stop_came_is_finished),
       cmocka_unit_test(survivors_of_a_command_are_in_the_receipt),
-      IN_EACH(what_a_tool_writes_in_its_grace_is_heard),
+      IN_EACH(output_in_the_grace_period_is_captured),
       IN_EACH(a_scope_that_has_stopped_starts_nothing),
-      IN_EACH(a_stop_in_the_middle_of_a_start_leaves_nobody),
-      IN_EACH(haste_cuts_the_grace_of_a_stop), IN_EACH(a_command_that_is_not_found_is_an_error));
+      IN_EACH(stop_during_a_start_leaves_no_process),
+      IN_EACH(hurry_skips_the_grace_period_of_a_stop),
+      IN_EACH(a_command_that_is_not_found_is_an_error));

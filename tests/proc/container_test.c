@@ -54,9 +54,9 @@ static void a_mount_of_a_part_of_the_tree_is_understood(void **state)
     check_located(mounts, "0::/docker/1\n", true, "/sys/fs/cgroup");
     check_located(mounts, "0::/docker/1/x\n", true, "/sys/fs/cgroup/x");
     check_located(mounts, "0::/docker/12\n", false,
-                  "this process's cgroup lies outside of what is mounted");
+                  "this process's cgroup is outside the mounted hierarchy");
     check_located(mounts, "0::/docker\n", false,
-                  "this process's cgroup lies outside of what is mounted");
+                  "this process's cgroup is outside the mounted hierarchy");
 }
 
 static void escapes_in_a_mount_are_undone(void **state)
@@ -69,7 +69,7 @@ static void escapes_in_a_mount_are_undone(void **state)
                   "/m/c");
 }
 
-static void backslashes_in_the_name_of_a_cgroup_are_its_own(void **state)
+static void backslashes_in_cgroup_names_are_kept(void **state)
 {
     (void)state;
     check_located("31 29 0:27 / /m rw - cgroup2 cgroup rw\n", "0::/app-a\\x2db\\040.scope\n", true,
@@ -81,13 +81,13 @@ static void without_one_it_says_why(void **state)
     (void)state;
     check_located("30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "0::/\n", false,
                   "no cgroup2 file system is mounted");
-    check_located("", "1:cpu:/\n", false, "this process is in no cgroup of version 2");
-    check_located("", "", false, "this process is in no cgroup of version 2");
+    check_located("", "1:cpu:/\n", false, "this process is not in a cgroup of version 2");
+    check_located("", "", false, "this process is not in a cgroup of version 2");
     check_located("31 29 0:27 / /m rw - cgroup2 cgroup rw\n", "0::/../x\n", false,
-                  "this process is in no cgroup of version 2");
+                  "this process is not in a cgroup of version 2");
 }
 
-static void a_path_that_does_not_fit_is_no_path(void **state)
+static void path_that_does_not_fit_is_not_returned(void **state)
 {
     char out[8];
 
@@ -158,7 +158,7 @@ static void ask_pidns_probe(struct bl_container_check *check)
     proc_pidns_probe(check, &user);
 }
 
-/* A probe's answer where a filter stands in its way. */
+/* Runs a probe under a seccomp filter. */
 static void probe_filtered(void (*probe)(struct bl_container_check *check),
                            const struct filter *filter, struct bl_container_check *ret_check)
 {
@@ -207,23 +207,23 @@ static void a_namespace_that_is_refused_says_why(void **state)
     static const struct refusal refusals[] = {
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EPERM},
          false,
-         "this user may not make PID and user namespaces",
+         "this user may not create PID and user namespaces",
          "kernel.unprivileged_userns_clone=1"},
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EACCES},
          false,
-         "this user may not make PID and user namespaces",
+         "this user may not create PID and user namespaces",
          "kernel.unprivileged_userns_clone=1"},
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | ENOSPC},
          false,
-         "no more namespaces allowed",
+         "the limit of namespaces is reached",
          "user.max_pid_namespaces"},
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EUSERS},
          false,
-         "no more namespaces allowed",
+         "the limit of namespaces is reached",
          "user.max_pid_namespaces"},
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EINVAL},
          false,
-         "the kernel has no PID namespaces",
+         "the kernel does not support PID namespaces",
          "CONFIG_PID_NS"},
         {{.call = SYS_clone3, .action = SECCOMP_RET_ERRNO | EAGAIN},
          true,
@@ -233,7 +233,7 @@ static void a_namespace_that_is_refused_says_why(void **state)
     static const struct refusal inside[] = {
         {{.call = SYS_mount, .action = SECCOMP_RET_ERRNO | EPERM},
          false,
-         "a PID namespace, but not a /proc of its own",
+         "/proc cannot be mounted in a PID namespace",
          "unmask=ALL"},
         {{.call = SYS_mount, .action = SECCOMP_RET_KILL_PROCESS},
          false,
@@ -241,7 +241,7 @@ static void a_namespace_that_is_refused_says_why(void **state)
          "seccomp"},
         {{.call = SYS_getpid, .action = SECCOMP_RET_ERRNO | 2},
          false,
-         "a new PID namespace did not come up",
+         "a new PID namespace could not be set up",
          ""},
     };
     struct bl_container_check here;
@@ -270,15 +270,15 @@ static void a_cgroup_that_is_refused_says_why(void **state)
          "Delegate=yes"},
         {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | EMFILE},
          true,
-         "no cgroup can be made: Too many open files",
+         "cannot create a cgroup: Too many open files",
          ""},
         {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENFILE},
          true,
-         "no cgroup can be made: Too many open files in system",
+         "cannot create a cgroup: Too many open files in system",
          ""},
         {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENOMEM},
          true,
-         "no cgroup can be made: Cannot allocate memory",
+         "cannot create a cgroup: Cannot allocate memory",
          ""},
         {{.call = SYS_mkdirat, .action = SECCOMP_RET_ERRNO | ENOSPC},
          false,
@@ -309,19 +309,19 @@ static void a_subreaper_that_is_refused_says_why(void **state)
           .action = SECCOMP_RET_ERRNO | EINVAL},
          false,
          "prctl: Invalid argument",
-         "use a kernel from 3.4 on"},
+         "use Linux 3.4 or later"},
     };
 
     (void)state;
     check_refusals(proc_subreaper_probe, refusals, BL_COUNT(refusals));
 }
 
-/* Without a word of the room's: a probe that is never content would skip most tests of it. */
-static void what_works_by_hand_is_available(void **state)
+/* Independent of the room's own probe: a probe that always fails would make most tests skip it. */
+static void container_that_works_in_a_shell_is_available(void **state)
 {
     static const struct {
         enum bl_mechanism mechanism;
-        const char *by_hand; /* for a shell */
+        const char *by_hand; /* shell command */
     } cases[] = {
         {BL_MECHANISM_PIDNS, "unshare -pfm --mount-proc true || unshare -Urpfm --mount-proc true"},
         {BL_MECHANISM_CGROUP2,
@@ -344,7 +344,7 @@ static void what_works_by_hand_is_available(void **state)
     }
 }
 
-static void every_kind_answers_and_answers_the_same_again(void **state)
+static void every_container_check_is_stored(void **state)
 {
     static const enum bl_mechanism kinds[] = {BL_MECHANISM_SUBREAPER, BL_MECHANISM_CGROUP2,
                                               BL_MECHANISM_PIDNS};
@@ -366,7 +366,7 @@ static void every_kind_answers_and_answers_the_same_again(void **state)
     assert_no_child();
 }
 
-static void a_subreaper_can_be_had_on_every_kernel_of_ours(void **state)
+static void subreaper_is_available_on_every_supported_kernel(void **state)
 {
     struct bl_container_check check;
 
@@ -391,7 +391,7 @@ static void auto_is_cgroup2_where_it_works_and_else_subreaper(void **state)
     assert_int_equal(mechanism, automatic.mechanism);
 }
 
-static void the_look_at_the_files_agrees_with_the_probe(void **state)
+static void file_check_agrees_with_the_probe(void **state)
 {
     struct bl_container_check check = {0};
 
@@ -418,7 +418,7 @@ static void the_directory_takes_cgroups_or_there_is_none(void **state)
     assert_false(proc_cgroup_directory(own, 3));
 }
 
-static void what_is_asked_for_is_given_or_refused_with_the_reason(void **state)
+static void requested_container_is_used_or_refused_with_the_reason(void **state)
 {
     static const enum bl_mechanism kinds[] = {BL_MECHANISM_SUBREAPER, BL_MECHANISM_CGROUP2,
                                               BL_MECHANISM_PIDNS};
@@ -443,7 +443,8 @@ static void what_is_asked_for_is_given_or_refused_with_the_reason(void **state)
     }
 }
 
-/* Deciding must cost little beside starting a process, which is a matter of a millisecond. */
+/* The decision must cost little compared with starting a process, which takes about a millisecond.
+ */
 static void auto_starts_no_process_and_is_quick(void **state)
 {
     enum bl_mechanism mechanism;
@@ -489,7 +490,7 @@ static void other_names_are_refused_with_the_list(void **state)
         assert_int_equal(bl_container_parse(wrong[i], &mechanism, &error), BL_EINVAL);
         assert_int_equal(mechanism, BL_MECHANISM_PIDNS);
         assert_int_equal(error.kind, BL_KIND_USAGE);
-        assert_string_equal(error.hint, "it is auto, pidns, cgroup2 or subreaper");
+        assert_string_equal(error.hint, "choose auto, pidns, cgroup2 or subreaper");
         assert_int_equal(bl_container_parse(wrong[i], &mechanism, NULL), BL_EINVAL);
     }
 }
@@ -514,7 +515,7 @@ static void threads_get_the_same_answer(void **state)
         assert_string_equal(checks[i].detail, checks[0].detail);
 }
 
-static void answers_are_cut_to_their_room(void **state)
+static void results_are_shortened_to_fit(void **state)
 {
     struct bl_container_check check = {0};
     char text[1000];
@@ -533,22 +534,22 @@ SUITE(container, cmocka_unit_test(the_usual_mount_is_found),
       cmocka_unit_test(a_hybrid_mount_is_found),
       cmocka_unit_test(a_mount_of_a_part_of_the_tree_is_understood),
       cmocka_unit_test(escapes_in_a_mount_are_undone),
-      cmocka_unit_test(backslashes_in_the_name_of_a_cgroup_are_its_own),
+      cmocka_unit_test(backslashes_in_cgroup_names_are_kept),
       cmocka_unit_test(without_one_it_says_why),
-      cmocka_unit_test(a_path_that_does_not_fit_is_no_path),
+      cmocka_unit_test(path_that_does_not_fit_is_not_returned),
       cmocka_unit_test(the_probe_of_cgroup2_leaves_nothing_behind),
       cmocka_unit_test(the_probe_of_pidns_leaves_nothing_behind),
       cmocka_unit_test(a_namespace_that_is_refused_says_why),
       cmocka_unit_test(a_cgroup_that_is_refused_says_why),
       cmocka_unit_test(a_subreaper_that_is_refused_says_why),
-      cmocka_unit_test(what_works_by_hand_is_available),
+      cmocka_unit_test(container_that_works_in_a_shell_is_available),
       cmocka_unit_test(threads_get_the_same_answer),
-      cmocka_unit_test(every_kind_answers_and_answers_the_same_again),
-      cmocka_unit_test(a_subreaper_can_be_had_on_every_kernel_of_ours),
+      cmocka_unit_test(every_container_check_is_stored),
+      cmocka_unit_test(subreaper_is_available_on_every_supported_kernel),
       cmocka_unit_test(auto_is_cgroup2_where_it_works_and_else_subreaper),
-      cmocka_unit_test(the_look_at_the_files_agrees_with_the_probe),
+      cmocka_unit_test(file_check_agrees_with_the_probe),
       cmocka_unit_test(the_directory_takes_cgroups_or_there_is_none),
-      cmocka_unit_test(what_is_asked_for_is_given_or_refused_with_the_reason),
+      cmocka_unit_test(requested_container_is_used_or_refused_with_the_reason),
       cmocka_unit_test(auto_starts_no_process_and_is_quick), cmocka_unit_test(names_are_parsed),
       cmocka_unit_test(other_names_are_refused_with_the_list),
-      cmocka_unit_test(answers_are_cut_to_their_room));
+      cmocka_unit_test(results_are_shortened_to_fit));

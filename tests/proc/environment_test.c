@@ -8,7 +8,7 @@
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Scrubs, and compares with what should be left, in order. */
+/* Scrubs an environment, and compares the result in order. */
 static void check(const char *const *environment, const char *const *secrets,
                   const char *const *allow, const char *const *expected)
 {
@@ -38,7 +38,7 @@ static void the_bare_words_are_secrets_too(void **state)
     check(LIST("API_KEY=a", "TOKEN=b", "SECRET=c", "_TOKEN=d", "A=1"), NULL, NULL, LIST("A=1"));
 }
 
-static void big_and_small_letters_count_alike(void **state)
+static void names_match_regardless_of_case(void **state)
 {
     (void)state;
     check(LIST("openai_api_key=a", "Github_Token=b", "secret=c", "a=1"), NULL, NULL, LIST("a=1"));
@@ -82,8 +82,8 @@ static void a_url_with_a_password_is_a_secret_whatever_its_name(void **state)
                "S=http://me:@host"));
 }
 
-/* The table of docs/agents.md and that of the code are the same. */
-static void the_documentation_lists_every_pattern(void **state)
+/* The tables in docs/agents.md and in the code are equal. */
+static void documentation_lists_every_pattern(void **state)
 {
     char path[4096], quoted[64];
     const char *root = getenv("BELAY_SOURCE_ROOT");
@@ -116,7 +116,7 @@ static void what_is_allowed_wins(void **state)
           LIST("GITHUB_TOKEN", "KEY", "ABSENT"), LIST("GITHUB_TOKEN=a", "KEY=c"));
 }
 
-static void allowing_is_to_the_letter(void **state)
+static void allowed_names_match_exactly(void **state)
 {
     (void)state;
     check(LIST("GITHUB_TOKEN=a", "github_token=b"), NULL, LIST("github_token"),
@@ -129,7 +129,7 @@ static void malformed_entries_are_dropped(void **state)
     check(LIST("NO_EQUALS", "", "=nameless", "EMPTY=", "A=1"), NULL, NULL, LIST("EMPTY=", "A=1"));
 }
 
-static void doubles_stay_and_secret_doubles_go(void **state)
+static void duplicates_are_kept_unless_they_are_secret(void **state)
 {
     (void)state;
     check(LIST("A=1", "A_TOKEN=1", "A=2", "A_TOKEN=2"), NULL, NULL, LIST("A=1", "A=2"));
@@ -143,7 +143,7 @@ static void nothing_gives_nothing(void **state)
     check(none, none, none, none);
 }
 
-static void without_one_given_it_is_our_own_and_a_copy(void **state)
+static void null_copies_this_processs_environment(void **state)
 {
     struct bl_arena arena = {0};
     bool found = false;
@@ -166,12 +166,14 @@ static void without_one_given_it_is_our_own_and_a_copy(void **state)
 
 SUITE(environment, cmocka_unit_test(secrets_are_known_by_the_ends_of_their_names),
       cmocka_unit_test(the_bare_words_are_secrets_too),
-      cmocka_unit_test(big_and_small_letters_count_alike),
+      cmocka_unit_test(names_match_regardless_of_case),
       cmocka_unit_test(names_that_only_resemble_a_secret_stay),
       cmocka_unit_test(common_secrets_are_known_by_their_names),
       cmocka_unit_test(a_url_with_a_password_is_a_secret_whatever_its_name),
-      cmocka_unit_test(the_documentation_lists_every_pattern),
+      cmocka_unit_test(documentation_lists_every_pattern),
       cmocka_unit_test(named_secrets_go_as_well), cmocka_unit_test(what_is_allowed_wins),
-      cmocka_unit_test(allowing_is_to_the_letter), cmocka_unit_test(malformed_entries_are_dropped),
-      cmocka_unit_test(doubles_stay_and_secret_doubles_go), cmocka_unit_test(nothing_gives_nothing),
-      cmocka_unit_test(without_one_given_it_is_our_own_and_a_copy));
+      cmocka_unit_test(allowed_names_match_exactly),
+      cmocka_unit_test(malformed_entries_are_dropped),
+      cmocka_unit_test(duplicates_are_kept_unless_they_are_secret),
+      cmocka_unit_test(nothing_gives_nothing),
+      cmocka_unit_test(null_copies_this_processs_environment));

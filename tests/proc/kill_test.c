@@ -1,5 +1,5 @@
-/* What holds when those who hold are killed: belay, a warden, both. The belay of these tests is
- * this same program in another role (kill_role), a process of its own that can be shot. */
+/* Belay, a warden, or both are killed. The Belay process of these tests is this program in another
+ * role (kill_role), as a separate process that can be killed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 #include "proc/record.h"
 
 #define REPORT_FD   3
-#define LIMIT_MS    5000.0 /* seen: 2 to 30 */
+#define LIMIT_MS    5000.0 /* measured: 2 to 30 */
 #define KILL_MS     100.0  /* promised: 03, "What must hold" */
-#define SETTLE_MS   1000.0 /* seen: below 1; a warden that does not end is given 1500 */
+#define SETTLE_MS   1000.0 /* measured: below 1; a warden that does not end is given 1500 */
 #define ROLE_LIFE_S 120
 #define BUSY_FIBERS 4
 #define PATIENT_MS  30000
@@ -68,13 +68,13 @@ static int be_busy(void *argument)
     return 0;
 }
 
-/* Starts and stops trees for ever. */
+/* Starts and stops trees forever. */
 static int role_busy(void *argument)
 {
     const struct role *role = argument;
     struct bl_nursery nursery;
     struct bl_container_check check;
-    /* Before the shooting begins: a probe that is cut off leaves an empty cgroup. */
+    /* Before the kills begin: a probe that is killed leaves an empty cgroup. */
     bl_container_check(role->container, &check);
     bl_nursery_init(&nursery, bl_scope_current());
     CHECK(write(REPORT_FD, "r", 1) == 1);
@@ -85,7 +85,7 @@ static int role_busy(void *argument)
     return 0;
 }
 
-/* Holds one tree, and tells who its warden is. */
+/* Holds one tree, and reports the pid of its warden. */
 static int role_steady(void *argument)
 {
     struct tool tool;
@@ -100,7 +100,7 @@ static int role_steady(void *argument)
     return 0;
 }
 
-/* The same, as the program does it: its wardens are on record. */
+/* The same with records of its wardens, like the real program. */
 static int role_recorded(void *argument)
 {
     CHECK_EQUAL(bl_proc_adopt_orphans(), 0);
@@ -115,14 +115,14 @@ struct patient {
     struct bl_warden_end end;
 };
 
-static int stop_patiently(void *argument)
+static int stop_with_grace(void *argument)
 {
     struct patient *patient = argument;
     bl_warden_stop(patient->warden, 0, PATIENT_MS, &patient->end);
     return 0;
 }
 
-/* Shoots the warden of a tree; with `stopping` while a stop is under way. */
+/* Kills the warden of a tree, with `stopping` during a stop. */
 static void lose_one(enum bl_mechanism container, const char *const *words, size_t ready,
                      bool stopping)
 {
@@ -135,7 +135,7 @@ static void lose_one(enum bl_mechanism container, const char *const *words, size
         tool_await(&tool, NULL, ready);
         bl_nursery_init(&nursery, bl_scope_current());
         if (stopping)
-            bl_nursery_spawn(&nursery, NULL, "patient", stop_patiently, &patient, NULL);
+            bl_nursery_spawn(&nursery, NULL, "patient", stop_with_grace, &patient, NULL);
         CHECK_EQUAL(bl_sleep(10 * MS), 0);
         pid_t warden = warden_of(bl_warden_pid(tool.warden));
         CHECK(warden > 0 && kill(warden, SIGKILL) == 0);
@@ -154,7 +154,7 @@ static void lose_one(enum bl_mechanism container, const char *const *words, size
     tool_done(&tool);
 }
 
-/* Adopts what killed wardens held; the tree of another one must not be swept with it. */
+/* Adopts the trees of killed wardens; the sweep must spare the tree of another warden. */
 static int role_adopt(void *argument)
 {
     const struct role *role = argument;
@@ -199,16 +199,16 @@ int kill_role(int argument_count, char **arguments)
     return 2;
 }
 
-/* ---- Those who shoot ---- */
+/* ---- Killing processes ----------------------------------------------------------------------- */
 
 struct belay {
     pid_t pid;
-    int report; /* the read end of its REPORT_FD */
-    int errors; /* what it wrote to standard error */
+    int report; /* read end of its REPORT_FD */
+    int errors; /* its standard error */
     char marker[MARKER_MAX];
 };
 
-/* Its streams are nobody's pipe: what it leaves behind holds up no reader of ours. */
+/* Its streams are not pipes that this test reads, so processes it leaves behind block no reader. */
 static void belay_start(struct belay *belay, const char *role, enum bl_mechanism container)
 {
     char self[] = "/proc/self/exe", option[] = "--role", name[16], container_name[16];
@@ -225,7 +225,7 @@ static void belay_start(struct belay *belay, const char *role, enum bl_mechanism
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, belay->errors, 2);
-    /* dup2 onto itself would leave it to be closed. */
+    /* dup2 of a descriptor to itself would keep close-on-exec. */
     int report = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     posix_spawn_file_actions_adddup2(&actions, report, REPORT_FD);
     int code = posix_spawn(&belay->pid, self, &actions, NULL, words, environ);
@@ -236,7 +236,7 @@ static void belay_start(struct belay *belay, const char *role, enum bl_mechanism
     assert_int_equal(code, 0);
 }
 
-/* What it reports, or a failed test. */
+/* Reads a report; fails the test if there is none. */
 static void belay_hear(const struct belay *belay, void *out, size_t size)
 {
     struct pollfd report = {.fd = belay->report, .events = POLLIN};
@@ -247,7 +247,7 @@ static void belay_hear(const struct belay *belay, void *out, size_t size)
     }
 }
 
-/* Waits for it, and shows what it had to say. Returns its status, as of waitpid. */
+/* Waits for the process, and prints its errors. Returns its status as waitpid does. */
 static int belay_end(struct belay *belay)
 {
     char text[2048];
@@ -264,8 +264,8 @@ static int belay_end(struct belay *belay)
     return status;
 }
 
-/* Until nobody carries the marker, wardens included. Returns how long the tools were there, in ms;
- * at the end of its patience it kills what is left, and returns -1. */
+/* Waits until no process has the marker, including wardens. Returns how long tools were alive, in
+ * ms. At the time limit it kills the rest and returns -1. */
 static double await_nobody(const char *marker)
 {
     double start_ms = now_ms(), gone_ms = -1;
@@ -301,7 +301,7 @@ static void nothing_survives_belay_killed_at_any_moment(void **state)
         belay_start(&belay, "busy", container);
         belay_hear(&belay, &byte, 1);
         usleep((useconds_t)bl_random_below(&random, round % 4 == 0 ? 5000 : 60000));
-        /* At a moment when there is a tool, at that: the scan does see them. */
+        /* Killed while a tool exists, so that the scan is known to see tools. */
         double end_ms = now_ms() + 20000;
         while (round % 4 == 3 && marker_scan(belay.marker, NULL, '\0')->tools == 0)
             assert_true(now_ms() < end_ms);
@@ -335,7 +335,7 @@ static int lose_without_adopting(void *argument)
         CHECK(warden > 0 && kill(warden, SIGKILL) == 0);
         CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
         CHECK_EQUAL(end.how, BL_END_LOST);
-        /* It kills what it finds, but must not say that nobody is left. */
+        /* It kills what it finds, but must not claim that nothing is left. */
         CHECK_EQUAL(end.survivors, BL_SURVIVORS_UNKNOWN);
         marker_kill(tool.marker);
     }
@@ -343,14 +343,13 @@ static int lose_without_adopting(void *argument)
     return 0;
 }
 
-static void a_killed_warden_whose_tree_nobody_adopts_is_no_proof(void **state)
+static void killed_warden_without_an_adopter_proves_nothing(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(lose_without_adopting, &container);
 }
 
-/* Nobody is left to do it but a later belay, after a minute. One that is in use cannot be removed.
- */
+/* Only a Belay that runs a minute later would remove them. A cgroup in use cannot be removed. */
 static void remove_cgroups(void)
 {
     char directory[1024];
@@ -377,7 +376,7 @@ static void belay_and_warden_killed_in_the_same_instant(void **state)
     while (marker_scan(belay.marker, NULL, '\0')->ready < 4 && now_ms() < end_ms)
         nap_ms(2);
     assert_int_equal(marker_scan(belay.marker, NULL, '\0')->ready, 4);
-    /* One that cannot run does not see the other's end. */
+    /* A process that cannot run does not notice the other's end. */
     kill(warden, SIGSTOP);
     kill(belay.pid, SIGKILL);
     kill(warden, SIGKILL);
@@ -399,8 +398,8 @@ struct recorded {
     struct bl_wardens_end end;
 };
 
-/* Starts a belay with a tree of four, waits until that stands, and kills it; `with_warden`: both,
- * the warden without a chance to see it. Returns what the records say. */
+/* Starts a Belay process with a tree of four, waits until the tree is ready, and kills it.
+ * `with_warden`: kills both, so that the warden cannot notice it. Returns what the records say. */
 static struct recorded kill_recorded(enum bl_mechanism container, bool with_warden)
 {
     struct bl_wardens_end end;
@@ -414,7 +413,7 @@ static struct recorded kill_recorded(enum bl_mechanism container, bool with_ward
     while (marker_scan(belay.marker, NULL, '\0')->ready < 4 && now_ms() < end_ms)
         nap_ms(2);
     assert_int_equal(marker_scan(belay.marker, NULL, '\0')->ready, 4);
-    /* One that cannot run does not sweep after its warden. */
+    /* A process that cannot run does not sweep after its warden. */
     if (with_warden) {
         kill(belay.pid, SIGSTOP);
         kill(warden, SIGKILL);
@@ -434,7 +433,7 @@ static struct recorded kill_recorded(enum bl_mechanism container, bool with_ward
     return (struct recorded){belay.pid, started, end};
 }
 
-/* The record of the only warden of a belay that is gone. */
+/* Reads the record of the only warden of a Belay process that has ended. */
 static struct record record_of(const struct recorded *recorded)
 {
     char name[RECORDS_NAME_SIZE];
@@ -449,8 +448,8 @@ static struct record record_of(const struct recorded *recorded)
     return record;
 }
 
-/* On a busy machine a warden may not run for 30 ms: then the guard does its work, and what is
- * proved depends on the container. */
+/* On a busy machine a warden may not be scheduled for 30 ms. Then the guard does its work, and the
+ * proof depends on the container. */
 static void finding_5_the_records_of_a_killed_belay_say_what_its_wardens_proved(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
@@ -473,7 +472,7 @@ static void finding_5_without_a_warden_only_a_namespace_is_evidence(void **state
 {
     enum bl_mechanism container = container_of_test(state);
     struct bl_wardens_end end = kill_recorded(container, true).end;
-    /* A process may have left its cgroup; out of a namespace there is no way. */
+    /* A process may have left its cgroup, but cannot leave a namespace. */
     if (container != BL_MECHANISM_PIDNS)
         assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
     else
@@ -489,7 +488,7 @@ static void finding_5_a_process_without_records_is_unknown(void **state)
     assert_string_equal(end.unverified, "no record of its processes was found");
 }
 
-/* In a process of its own. Returns 0 when nothing is claimed. */
+/* Runs in a child. Returns 0 if nothing is claimed. */
 static int settle_on_full_disk(void)
 {
     struct bl_wardens_end end;
@@ -516,7 +515,8 @@ static void records_that_cannot_be_written_prove_nothing(void **state)
     assert_int_equal(status, 0);
 }
 
-/* As a belay that was killed in mid-spawn leaves it: its lifeline is at its end from the start. */
+/* The state after Belay was killed during a start: the lifeline is at end of file from the
+ * beginning. */
 static void a_warden_whose_lifeline_has_ended_starts_nothing(void **state)
 {
     char program[PATH_MAX], owner[16], file[] = "/tmp/belay-kill-XXXXXX";
@@ -549,8 +549,8 @@ static void a_warden_whose_lifeline_has_ended_starts_nothing(void **state)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-/* In a process of its own: what is claimed when its wardens have left these on record. Returns 0
- * when that is no more than they say. */
+/* Runs in a child: checks the claims after wardens have left these records. Returns 0 if no more is
+ * claimed than the records say. */
 static int settle_records(const struct record *records, size_t count, uint32_t survivors,
                           const char *unverified)
 {
@@ -563,7 +563,7 @@ static int settle_records(const struct record *records, size_t count, uint32_t s
             return 2;
     double start_ms = now_ms();
     bl_wardens_settle(getpid(), started, &end);
-    /* They have ended: there is nothing to wait for. */
+    /* The wardens have ended, so there is nothing to wait for. */
     if (now_ms() - start_ms > SETTLE_MS)
         return 4;
     bl_proc_protect_end();
@@ -610,5 +610,5 @@ SUITE(kill, IN_EACH(finding_5_the_records_of_a_killed_belay_say_what_its_wardens
       cmocka_unit_test(records_that_cannot_be_written_prove_nothing),
       IN_EACH(nothing_survives_belay_killed_at_any_moment),
       IN_EACH(the_tree_of_a_killed_warden_is_adopted_and_swept),
-      IN_EACH(a_killed_warden_whose_tree_nobody_adopts_is_no_proof),
+      IN_EACH(killed_warden_without_an_adopter_proves_nothing),
       IN_EACH(belay_and_warden_killed_in_the_same_instant));

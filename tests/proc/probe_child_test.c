@@ -71,16 +71,16 @@ static void one_that_does_not_end_is_killed_and_reaped(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
-static void what_the_kernel_refuses_is_an_errno(void **state)
+static void kernel_refusal_is_returned_as_errno(void **state)
 {
     struct proc_child child;
 
     (void)state;
-    /* Threads share signal handlers or are none. */
+    /* Signal handlers can only be shared together with memory. */
     assert_int_equal(proc_child_start(&child, CLONE_SIGHAND, returns_seven), -EINVAL);
 }
 
 SUITE(probe_child, cmocka_unit_test(its_return_value_is_its_exit_code),
       cmocka_unit_test(an_end_by_signal_is_told_apart),
       cmocka_unit_test(one_that_does_not_end_is_killed_and_reaped),
-      cmocka_unit_test(what_the_kernel_refuses_is_an_errno));
+      cmocka_unit_test(kernel_refusal_is_returned_as_errno));

@@ -70,7 +70,7 @@ static void it_finds_its_signals_as_usual(void **state)
     bl_buffer_done(&output);
 }
 
-/* Neither gone nor a zombie. */
+/* True if the process exists and is not a zombie. */
 static bool is_alive(pid_t pid)
 {
     char path[64], line[256] = "";
@@ -97,7 +97,7 @@ static void at_the_limit_it_dies_with_its_children(void **state)
     assert_true(end.timed_out);
     assert_in_range(took_ns / BL_NS_PER_MS, 290, 3000);
     assert_int_equal(bl_text_to_int64(bl_text_trim(bl_buffer_text(&output)), &child), 0);
-    /* It was killed; whoever reaps orphans here may need a moment. */
+    /* It was killed, but reaping the orphan may take a moment. */
     for (int i = 0; is_alive((pid_t)child); i++) {
         usleep(10000);
         assert_int_not_equal(i, 199);
@@ -119,7 +119,7 @@ static void a_child_that_holds_the_output_open_does_not_hold_it_up(void **state)
     bl_buffer_done(&output);
 }
 
-static void what_is_not_there_cannot_be_started(void **state)
+static void missing_program_cannot_be_started(void **state)
 {
     const char *const arguments[] = {"/nonexistent/program", NULL};
     struct bl_buffer output;
@@ -165,5 +165,5 @@ SUITE(probe_program, cmocka_unit_test(output_and_exit_code_come_back),
       cmocka_unit_test(it_has_nothing_to_read), cmocka_unit_test(it_finds_its_signals_as_usual),
       cmocka_unit_test(at_the_limit_it_dies_with_its_children),
       cmocka_unit_test(a_child_that_holds_the_output_open_does_not_hold_it_up),
-      cmocka_unit_test(what_is_not_there_cannot_be_started),
+      cmocka_unit_test(missing_program_cannot_be_started),
       cmocka_unit_test(programs_are_found_in_absolute_folders_only));

@@ -1,4 +1,4 @@
-/* What a warden reports, and when it counts. The wardens here are scripts. */
+/* The reports of a warden, and when they count. The wardens here are scripts. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "helpers.h"
 #include "proc/parts.h"
 
-/* A script in place of a warden: it reports that it has started, sends the message and exits. */
+/* A script in place of a warden: it reports the start, sends the message and exits. */
 struct report {
     struct warden_message message;
     bool by_child; /* sends the message */
-    bool leaves;   /* a process alive */
+    bool leaves;   /* leaves a process alive */
     int exit_code;
     uint32_t survivors;
     int how;
@@ -128,8 +128,8 @@ static void a_report_counts_when_the_warden_sent_it_and_exited_with_0(void **sta
 
 /* ---- Orphans ---- */
 
-/* A child that is there before this program adopts orphans, and ends after it. Its own child, which
- * comes to this program then, is returned. */
+/* Starts a child before this program adopts orphans, which ends afterwards. Returns the child of
+ * that child, which becomes this program's orphan. */
 static pid_t orphan_of_stranger(void)
 {
     int ends[2];
@@ -148,7 +148,7 @@ static pid_t orphan_of_stranger(void)
     ssize_t size = read(ends[0], &orphan, sizeof orphan);
     int code = bl_proc_adopt_orphans();
     kill(stranger, SIGKILL);
-    /* Not reaped: its number stays its own. */
+    /* Not reaped, so that its pid is not reused. */
     waitid(P_PID, (id_t)stranger, &(siginfo_t){0}, WEXITED | WNOWAIT);
     return size == sizeof orphan && code == 0 ? orphan : -1;
 }
@@ -161,7 +161,7 @@ static int take_written_report(struct report *report)
     return 0;
 }
 
-/* In a process of its own, since a process that adopts orphans goes on to. */
+/* Runs as a separate process, since adopting orphans cannot be undone. */
 int report_role_left(void *argument)
 {
     struct report report = {
@@ -197,13 +197,13 @@ static void check_role(const char *name)
     assert_int_equal(status, 0);
 }
 
-static void a_report_does_not_count_when_processes_come_to_an_adopter_after_it(void **state)
+static void report_does_not_count_if_orphans_are_adopted_after_it(void **state)
 {
     (void)state;
     check_role("left");
 }
 
-static void a_report_counts_and_orphans_of_strangers_are_let_alone(void **state)
+static void report_counts_and_orphans_of_other_children_are_spared(void **state)
 {
     (void)state;
     check_role("stranger");
@@ -218,7 +218,7 @@ struct failure {
     const char *message, *hint;
 };
 
-/* In place of a warden that cannot start its command. */
+/* Takes the place of a warden that cannot start its command. */
 static int take_failure(void *argument)
 {
     const struct failure *failure = argument;
@@ -243,20 +243,20 @@ static int take_failure(void *argument)
     return 0;
 }
 
-static void a_start_that_failed_says_in_which_step(void **state)
+static void failed_start_reports_its_step(void **state)
 {
     static struct failure failures[] = {
         {ENOENT, WARDEN_STAGE_EXEC, BL_ENOENT, "command not found", "PATH"},
         {ENOTDIR, WARDEN_STAGE_EXEC, BL_ENOENT, "command not found", "PATH"},
         {ENOEXEC, WARDEN_STAGE_EXEC, BL_EACCES, "Exec format error", "chmod +x"},
-        {EPERM, WARDEN_STAGE_CGROUP, BL_ENOTSUP, "cannot make a cgroup: Operation not permitted",
+        {EPERM, WARDEN_STAGE_CGROUP, BL_ENOTSUP, "cannot create a cgroup: Operation not permitted",
          "belay doctor"},
         {ENOSPC, WARDEN_STAGE_NAMESPACE, BL_ENOTSUP,
-         "cannot make a PID namespace: No space left on device", "belay doctor"},
-        {EINVAL, WARDEN_STAGE_LIMIT, BL_EINVAL, "cannot limit its memory: Invalid argument",
+         "cannot create a PID namespace: No space left on device", "belay doctor"},
+        {EINVAL, WARDEN_STAGE_LIMIT, BL_EINVAL, "cannot limit memory: Invalid argument",
          "belay doctor"},
-        {EINVAL, WARDEN_STAGE_TERMINAL, BL_EINVAL, "cannot take the terminal: Invalid argument",
-         "belay doctor"},
+        {EINVAL, WARDEN_STAGE_TERMINAL, BL_EINVAL,
+         "cannot open the controlling terminal: Invalid argument", "belay doctor"},
         {ENOENT, WARDEN_STAGE_PROC, BL_ENOENT, "cannot read /proc: No such file or directory",
          "belay doctor"},
         {EINVAL, WARDEN_STAGE_START, BL_EINVAL, "cannot start a process: Invalid argument",
@@ -267,7 +267,7 @@ static void a_start_that_failed_says_in_which_step(void **state)
         run_in_loop(take_failure, &failures[i]);
 }
 
-/* A warden that a tool traces may be made to say anything. */
+/* A tool that traces its warden can make it send any message. */
 static int take_contradictions(void *argument BL_UNUSED)
 {
     static const struct warden_message messages[] = {
@@ -308,7 +308,7 @@ static void messages_that_contradict_an_earlier_one_are_ignored(void **state BL_
 }
 
 SUITE(report, cmocka_unit_test(a_report_counts_when_the_warden_sent_it_and_exited_with_0),
-      cmocka_unit_test(a_report_does_not_count_when_processes_come_to_an_adopter_after_it),
-      cmocka_unit_test(a_report_counts_and_orphans_of_strangers_are_let_alone),
-      cmocka_unit_test(a_start_that_failed_says_in_which_step),
+      cmocka_unit_test(report_does_not_count_if_orphans_are_adopted_after_it),
+      cmocka_unit_test(report_counts_and_orphans_of_other_children_are_spared),
+      cmocka_unit_test(failed_start_reports_its_step),
       cmocka_unit_test(messages_that_contradict_an_earlier_one_are_ignored));

@@ -1,4 +1,4 @@
-/* What a sandbox hides, and what it protects inside of folders that may be written to. */
+/* Paths that a sandbox hides, and paths that it protects inside writable folders. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "helpers.h"
 #include "sandboxed.h"
 
-/* A place with a home beside the workspace, and nothing else that would name folders of the user.
- */
+/* A place with a home beside the workspace, and with no other variables that name folders of the
+ * user. */
 struct house {
     struct place place;
     char home[80];
@@ -48,7 +48,7 @@ static void house_end(struct house *house)
     place_remove(&house->place);
 }
 
-/* Outside of any sandbox, in `folder`; checks that it works. */
+/* Runs a script in `folder` outside any sandbox, and checks that it succeeds. */
 static void outside(const char *folder, const char *script)
 {
     struct bl_buffer output;
@@ -66,7 +66,7 @@ static void outside(const char *folder, const char *script)
     assert_int_equal(end.status, 0);
 }
 
-/* In both sandboxes. */
+/* Runs a script in both sandboxes. */
 static void run_both(const char *workspace, const char *script)
 {
     assert_int_equal(run(BL_SANDBOX_WORKSPACE, workspace, false, script), 0);
@@ -81,7 +81,7 @@ static void kernel_settings_cannot_be_written(void **state)
 
     (void)state;
     place_begin(&place, "/var/tmp");
-    /* Other users own the settings of namespaces that are theirs. */
+    /* Ordinary users own the settings of their own namespaces. */
     if (geteuid() == 0)
         run_both(place.workspace,
                  "found=$(find /proc/sys /proc/irq /proc/bus /proc/fs /proc/scsi "
@@ -140,7 +140,7 @@ static void sockets_of_the_machine_cannot_be_reached(void **state)
     assert_int_equal(connect_in(&house.place, false, in_home), 3);
     assert_int_equal(connect_in(&house.place, false, in_workspace), 3);
     assert_int_equal(connect_in(&house.place, false, in_runtime), 3);
-    /* With the network the first two can be reached, and the folder of sockets still cannot. */
+    /* With network, the first two can be reached, but not the folder of sockets. */
     assert_int_equal(connect_in(&house.place, true, in_home), 0);
     assert_int_equal(connect_in(&house.place, true, in_workspace), 0);
     assert_int_equal(connect_in(&house.place, true, in_runtime), 3);
@@ -158,7 +158,7 @@ static void the_machines_runtime_folder_is_hidden(void **state)
     place_begin(&place, "/var/tmp");
     run_both(place.workspace, "test -z \"$(ls -A /run)\" && test -z \"$(ls -A /var/run/)\"");
     place_end(&place);
-    /* With /tmp as its workspace, sockets of belay are still out of reach. */
+    /* Even with /tmp as workspace, sockets of Belay cannot be reached. */
     snprintf(workspace, sizeof workspace, "/tmp/belay-%u", (unsigned)geteuid());
     bool made = mkdir(workspace, 0700) == 0;
     assert_true(made || errno == EEXIST);
@@ -171,7 +171,7 @@ static void the_machines_runtime_folder_is_hidden(void **state)
         rmdir(workspace);
 }
 
-/* Of a machine whose /run is this child's own. */
+/* Runs in a child that has its own /run. */
 static int judge_system_programs(void)
 {
     const struct bl_sandbox_view view = {.sandbox = BL_SANDBOX_READ_ONLY, .workspace = "/"};
@@ -195,7 +195,7 @@ static int judge_system_programs(void)
     return end.timed_out || end.by_signal || end.status != 0 ? 3 : 0;
 }
 
-/* On NixOS and Guix they are in /run. */
+/* On NixOS and Guix, system programs are in /run. */
 static void programs_of_the_system_in_the_runtime_folder_stay_in_sight(void **state)
 {
     struct place place;
@@ -206,7 +206,7 @@ static void programs_of_the_system_in_the_runtime_folder_stay_in_sight(void **st
     run_in_child(judge_system_programs);
 }
 
-/* What it names may be a link into /run. */
+/* The file may be a link into /run. */
 static void names_are_resolved_with_the_network(void **state)
 {
     struct place place;
@@ -238,12 +238,12 @@ static void secrets_are_hidden_from_every_command(void **state)
     house_begin(&house);
     make_secrets(&house);
     run_both(house.place.workspace, "! grep -r secret $HOME 2>/dev/null && grep -q plain ~/.plain");
-    /* With the home as the workspace, too. */
+    /* With the home as workspace, too. */
     run_both(house.home, "! grep -r secret . 2>/dev/null && grep -q plain .plain");
     house_end(&house);
 }
 
-static void secrets_that_are_named_are_in_sight(void **state)
+static void named_secrets_are_visible(void **state)
 {
     struct house house;
     char aws[100], skills[120], ssh[100];
@@ -301,7 +301,7 @@ static void a_folder_that_was_replaced_by_a_link_is_not_bound(void **state)
                      0);
     assert_int_equal(bl_sandbox_wrap_view(&arena, &view, LIST("true"), &wrapped, &error),
                      BL_EACCES);
-    assert_non_null(strstr(error.message, "is not the folder that it was at the start"));
+    assert_non_null(strstr(error.message, "was replaced by another folder"));
     outside(house.place.workspace, "rm build && mkdir build");
     assert_int_equal(bl_sandbox_wrap_view(&arena, &view, LIST("true"), &wrapped, &error),
                      BL_EACCES);
@@ -318,7 +318,7 @@ static void a_folder_that_was_replaced_by_a_link_is_not_bound(void **state)
 
 #define TOUCH "touch ../outside/file"
 
-/* What a command could do so that Git outside runs something of its own. */
+/* Ways in which a command could make Git outside the sandbox run a command of its own. */
 static const char *const plants[] = {
     "git config core.fsmonitor '" TOUCH "'",
     "git config -f new core.fsmonitor '" TOUCH "'; mv -f new .git/config || cp new .git/config",
@@ -339,7 +339,7 @@ static void git_runs_nothing_that_a_command_planted(void **state)
     (void)state;
     house_begin(&house);
     for (size_t i = 0; i < 2 * BL_COUNT(plants); i++) {
-        bool without_hooks = i >= BL_COUNT(plants); /* as some repositories are */
+        bool without_hooks = i >= BL_COUNT(plants); /* some repositories have no hooks folder */
         char script[400];
         outside(house.place.folder, "rm -rf workspace && mkdir workspace");
         outside(house.place.workspace, MAKE_REPOSITORY);
@@ -364,7 +364,7 @@ static void a_worktree_configuration_cannot_be_planted(void **state)
     (void)state;
     house_begin(&house);
     outside(house.place.workspace, MAKE_REPOSITORY " && git config extensions.worktreeConfig true");
-    /* The second command finds what is left of the first. */
+    /* The second command finds what the first has left. */
     for (int i = 0; i < 2; i++)
         assert_int_equal(run(BL_SANDBOX_WORKSPACE, house.place.workspace, false,
                              "exec 2>/dev/null; git config -f new core.fsmonitor '" TOUCH "';"
@@ -440,7 +440,7 @@ static void a_home_as_workspace_keeps_belays_configuration(void **state)
     (void)state;
     house_begin(&house);
     outside(house.home, "mkdir -p .config .ssh && echo x >.config/other");
-    /* What is named has nothing inside of it to hold. */
+    /* A named folder has no paths inside that are held. */
     char ssh[100];
     snprintf(ssh, sizeof ssh, "%s/.ssh", house.home);
     assert_int_equal(run(BL_SANDBOX_WORKSPACE, ssh, false, "echo x >file && rm file"), 0);
@@ -471,7 +471,7 @@ static void a_home_as_workspace_keeps_the_users_git_configuration(void **state)
                              "mv .config gone; mv -f new .gitconfig; exit 0"),
                          0);
     outside(house.home, "test ! -s .gitconfig && test ! -s .config/git/config && test ! -e gone");
-    /* Nor does a tool write to it. */
+    /* Tools do not write to it either. */
     const char *path = bl_arena_printf(&arena, "%s/.gitconfig", house.home).data;
     assert_non_null(bl_sandbox_guarded(&arena, house.home, path));
     bl_arena_done(&arena);
@@ -484,7 +484,7 @@ SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
       cmocka_unit_test(programs_of_the_system_in_the_runtime_folder_stay_in_sight),
       cmocka_unit_test(names_are_resolved_with_the_network),
       cmocka_unit_test(secrets_are_hidden_from_every_command),
-      cmocka_unit_test(secrets_that_are_named_are_in_sight),
+      cmocka_unit_test(named_secrets_are_visible),
       cmocka_unit_test(a_folder_that_was_replaced_by_a_link_is_not_bound),
       cmocka_unit_test(git_runs_nothing_that_a_command_planted),
       cmocka_unit_test(a_worktree_configuration_cannot_be_planted),

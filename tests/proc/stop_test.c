@@ -1,5 +1,6 @@
-/* Every bad process of the contract, in every container: after the stop nobody is left, by the
- * container's proof and by ours, and the end says whether asking was enough. */
+/* Every badly behaved process of the contract, in every container. After the stop no process is
+ * left, by the proof of the container and by the marker, and the end reports whether the first
+ * signal was enough. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,11 +15,11 @@
 #include "helpers.h"
 #include "proc/parts.h"
 
-/* Promised after the stop, or after the grace where it must be waited out (03, "What must hold").
- */
+/* Promised after the stop, or after the grace period if the process uses it up (03, "What must
+ * hold"). */
 #define STOP_MS 50.0
 #define SOON_MS                                                                                    \
-    2000.0 /* far beyond what is seen, far below the grace that must not be waited out */
+    2000.0 /* far above measured times, far below the grace period that must not be used up */
 #define STORM_MS       500.0
 #define LONG_GRACE     10000
 #define SHORT_GRACE    200
@@ -28,10 +29,10 @@
 struct row {
     enum bl_mechanism container;
     const char *words[3];
-    const char *ready_name; /* NULL: nasty's own */
-    char ready_state;       /* not 0: by this state instead of by name */
+    const char *ready_name; /* NULL: that of nasty */
+    char ready_state;       /* not 0: wait for this state instead of the name */
     unsigned processes;
-    int signal; /* that it takes */
+    int signal; /* that the process handles */
 };
 
 static const char *stop_name(const struct row *row)
@@ -72,7 +73,7 @@ static void run_row(void **state, struct row row)
     run_in_loop(stop_row, &row);
 }
 
-static void a_plain_tool_ends_when_asked(void **state)
+static void plain_tool_ends_on_sigterm(void **state)
 {
     run_row(state, (struct row){.words = {"plain"}, .processes = 1, .signal = SIGTERM});
 }
@@ -165,8 +166,8 @@ static void a_fork_storm_ends(void **state)
     run_in_loop(stop_storm, &container);
 }
 
-/* One that is being forked when the tree is stopped, signalled and continued must not stay stopped,
- * or its parent waits for it until the grace is over. */
+/* A process that is being forked while the tree is stopped, signalled and continued must not stay
+ * stopped, or its parent waits for it until the grace period ends. */
 static int stop_forking(void *argument)
 {
     for (int round = 0; round < FORKING_ROUNDS; round++) {
@@ -185,13 +186,13 @@ static int stop_forking(void *argument)
     return 0;
 }
 
-static void one_that_is_forking_has_its_grace(void **state)
+static void forking_process_has_its_grace_period(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(stop_forking, &container);
 }
 
-/* ---- What an end says ---- */
+/* ---- Fields of an end ------------------------------------------------------------------------ */
 
 static int give_way(void *argument)
 {
@@ -205,7 +206,7 @@ static int give_way(void *argument)
         CHECK(!end.by_signal);
         CHECK_EQUAL(end.status, 42);
         CHECK_EQUAL(end.strongest_signal, SIGTERM);
-        /* Asked again, it answers the same. */
+        /* A second call returns the same. */
         bl_warden_stop(tool.warden, 0, 0, &again);
         CHECK_EQUAL(again.how, end.how);
         CHECK_EQUAL(again.status, end.status);
@@ -217,7 +218,7 @@ static int give_way(void *argument)
     return 0;
 }
 
-static void the_exit_code_of_one_that_was_asked_to_end_is_kept(void **state)
+static void exit_code_after_sigterm_is_kept(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(give_way, &container);
@@ -240,7 +241,7 @@ static int other_signal(void *argument)
     return 0;
 }
 
-static void the_first_rung_is_the_signal_that_was_asked_for(void **state)
+static void stop_sends_the_requested_signal_first(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(other_signal, &container);
@@ -264,13 +265,13 @@ static int no_grace(void *argument)
     return 0;
 }
 
-static void without_a_grace_it_is_killed_at_once(void **state)
+static void process_is_killed_at_once_without_a_grace_period(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(no_grace, &container);
 }
 
-/* ---- Two who stop ---- */
+/* ---- Two stops at a time --------------------------------------------------------------------- */
 
 struct stopper {
     struct bl_warden *warden;
@@ -311,7 +312,7 @@ static int cut_grace(void *argument)
     return 0;
 }
 
-static void a_second_stop_without_grace_cuts_a_grace_of_five_seconds_short(void **state)
+static void second_stop_without_grace_ends_a_grace_period_of_five_seconds(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(cut_grace, &container);
@@ -339,13 +340,13 @@ static int stop_in_stopped_scope(void *argument)
     return 0;
 }
 
-static void a_stop_of_the_scope_cuts_the_wait_and_not_the_ladder(void **state)
+static void stopped_scope_ends_the_wait_but_not_the_stop(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(stop_in_stopped_scope, &container);
 }
 
-/* ---- At the moment of the start ---- */
+/* ---- Stops during the start ------------------------------------------------------------------ */
 
 static int stop_early(void *argument)
 {
@@ -370,7 +371,7 @@ static int stop_early(void *argument)
     return 0;
 }
 
-static void a_stop_right_after_the_start_leaves_nobody(void **state)
+static void stop_right_after_the_start_leaves_no_process(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(stop_early, &container);
@@ -386,7 +387,7 @@ static bool write_to(const char *folder, const char *name, const char *value)
     return written;
 }
 
-/* It sleeps as one that waits does; what tells is that it never wakes. */
+/* A frozen warden looks like a sleeping one; the difference is that it never wakes. */
 static int stop_frozen_warden(void *argument)
 {
     struct tool tool;
@@ -404,7 +405,7 @@ static int stop_frozen_warden(void *argument)
         bl_warden_stop(tool.warden, 0, SHORT_GRACE, &end);
         CHECK(now_ms() - start_ms < SOON_MS);
         CHECK_EQUAL(end.how, BL_END_STOPPED);
-        /* This program does not adopt orphans: all are gone, and it cannot know that. */
+        /* This program does not adopt orphans: no process is left, but it cannot know that. */
         CHECK_EQUAL(end.survivors, BL_SURVIVORS_UNKNOWN);
         CHECK_EQUAL(marker_count(tool.marker), 0);
     }
@@ -421,8 +422,7 @@ static void a_warden_frozen_in_a_cgroup_is_replaced(void **state)
     run_in_loop(stop_frozen_warden, &container);
 }
 
-/* Asks for the end of many children, which all go on: the kernel calls it asleep as long as it looks
- * at them. */
+/* Polls many live children with waitpid(): the kernel reports state S while it scans them. */
 static void look_after_children(void)
 {
     for (int i = 0; i < 300; i++) {
@@ -436,7 +436,7 @@ static void look_after_children(void)
         waitpid(-1, NULL, WNOHANG);
 }
 
-static void a_warden_at_work_is_not_taken_for_a_frozen_one(void **state)
+static void working_warden_is_not_mistaken_for_a_frozen_one(void **state)
 {
     struct proc_started busy = {.pid = fork(), .pidfd = -1};
     struct proc_idle idle = {0};
@@ -455,8 +455,8 @@ static void a_warden_at_work_is_not_taken_for_a_frozen_one(void **state)
 }
 
 SUITE(stop, IN_EACH(a_warden_frozen_in_a_cgroup_is_replaced),
-      cmocka_unit_test(a_warden_at_work_is_not_taken_for_a_frozen_one),
-      IN_EACH(a_plain_tool_ends_when_asked),
+      cmocka_unit_test(working_warden_is_not_mistaken_for_a_frozen_one),
+      IN_EACH(plain_tool_ends_on_sigterm),
       IN_EACH(one_that_ignores_the_signal_is_killed_after_the_grace),
       IN_EACH(a_session_of_its_own_does_not_hide_a_process),
       IN_EACH(a_session_of_its_own_that_ignores_the_signal_is_killed),
@@ -464,10 +464,9 @@ SUITE(stop, IN_EACH(a_warden_frozen_in_a_cgroup_is_replaced),
       IN_EACH(nohup_in_the_background_does_not_hide_a_process), IN_EACH(two_hundred_children_end),
       IN_EACH(a_chain_of_twenty_ends), IN_EACH(one_that_is_stopped_is_woken_to_end),
       IN_EACH(one_that_is_blocked_on_a_fifo_ends), IN_EACH(a_fork_storm_ends),
-      IN_EACH(one_that_is_forking_has_its_grace),
-      IN_EACH(the_exit_code_of_one_that_was_asked_to_end_is_kept),
-      IN_EACH(the_first_rung_is_the_signal_that_was_asked_for),
-      IN_EACH(without_a_grace_it_is_killed_at_once),
-      IN_EACH(a_second_stop_without_grace_cuts_a_grace_of_five_seconds_short),
-      IN_EACH(a_stop_of_the_scope_cuts_the_wait_and_not_the_ladder),
-      IN_EACH(a_stop_right_after_the_start_leaves_nobody));
+      IN_EACH(forking_process_has_its_grace_period), IN_EACH(exit_code_after_sigterm_is_kept),
+      IN_EACH(stop_sends_the_requested_signal_first),
+      IN_EACH(process_is_killed_at_once_without_a_grace_period),
+      IN_EACH(second_stop_without_grace_ends_a_grace_period_of_five_seconds),
+      IN_EACH(stopped_scope_ends_the_wait_but_not_the_stop),
+      IN_EACH(stop_right_after_the_start_leaves_no_process));

@@ -1,5 +1,5 @@
-/* A look at processes that can fail, and says so. Each test runs in a child of its own, whose
- * limits and mounts it changes. */
+/* Reading process trees can fail, and reports it. Each test runs in a child whose limits and mounts
+ * it changes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -81,7 +81,8 @@ static int judge_without_descriptors(void)
         return 2;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) != 0)
         return 3;
-    /* Nothing below the children can be read, and that is said; they themselves are found. */
+    /* Nothing below the children can be read, and that is reported; the children themselves are
+     * found. */
     if (tree_count_own(&view, 0, SECOND_US).error != EMFILE)
         return 4;
     tree_add_own(&view, &tree);
@@ -145,7 +146,7 @@ static int judge_search(void)
     qsort(listed.pids, listed.count, sizeof *listed.pids, compare_searches);
     if (memcmp(found.pids, listed.pids, CHILD_LIMIT * sizeof *found.pids) != 0)
         return 3;
-    /* A kernel without lists of children: what is below them is not known. */
+    /* A kernel without lists of children: the descendants of children are unknown. */
     close(view.children);
     view.children = -1;
     found.count = 0;
@@ -159,7 +160,7 @@ static void finding_2_without_lists_of_children_they_are_searched_for(void **sta
     run_in_child(judge_search);
 }
 
-/* On a busy machine a look can be over before it has come to anybody. */
+/* On a busy machine the time can be up before any process was read. */
 static int judge_without_time(void)
 {
     struct tree_view view;
@@ -169,7 +170,7 @@ static int judge_without_time(void)
     for (int i = 0; i < CHILD_LIMIT; i++)
         child_that_waits();
     struct tree_count count = tree_count_own(&view, except, 0);
-    /* Nor does it go on for ever because something else went wrong before. */
+    /* An earlier error does not make it continue forever either. */
     struct tree tree = {.until_us = 1, .error = EACCES};
     tree_push(&tree, getpid());
     tree_complete(&view, &tree);
@@ -181,13 +182,14 @@ static int judge_without_time(void)
     return tree.count == 1 && tree.error == EACCES ? 0 : 4;
 }
 
-static void a_look_without_time_says_who_is_there_and_that_there_may_be_more(void **state)
+static void scan_without_time_lists_some_processes_and_reports_that_it_is_incomplete(void **state)
 {
     (void)state;
     run_in_child(judge_without_time);
 }
 
-SUITE(tree, cmocka_unit_test(a_look_without_time_says_who_is_there_and_that_there_may_be_more),
+SUITE(tree,
+      cmocka_unit_test(scan_without_time_lists_some_processes_and_reports_that_it_is_incomplete),
       cmocka_unit_test(finding_1_a_zombie_with_a_live_thread_is_alive),
       cmocka_unit_test(finding_2_a_look_without_descriptors_finds_children_and_says_no_more),
       cmocka_unit_test(finding_2_what_is_mounted_over_proc_later_hides_nothing),

@@ -1,4 +1,4 @@
-/* How commands start and end by themselves, what they are given, and what a warden is like. */
+/* How commands start and end, what they inherit, and the properties of wardens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int exits(void *argument)
             CHECK_EQUAL(end.strongest_signal, 0);
             CHECK_EQUAL(bl_warden_wait(tool.warden, &again), 0);
             CHECK_EQUAL(again.status, end.status);
-            /* On an ended tree a stop only answers. */
+            /* If the tree has ended, a stop only returns the end. */
             bl_warden_stop(tool.warden, 0, 5000, &again);
             CHECK_EQUAL(again.how, BL_END_EXITED);
             CHECK_EQUAL(again.status, end.status);
@@ -95,7 +95,7 @@ static int refused(void *argument)
         TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
         tool_set_command(&tool, (const char *const[]){cases[i].command, NULL});
         tool.options.directory = cases[i].directory;
-        /* Folders that may not be searched would make it a matter of permission. */
+        /* Folders that cannot be searched would change the error to a permission error. */
         const char *const environment[] = {tool.marker, "PATH=/usr/bin:/bin", NULL};
         tool.options.environment = environment;
         if (!CHECK_EQUAL(bl_warden_start(&tool.options, &warden, &error), cases[i].code))
@@ -110,7 +110,7 @@ static int refused(void *argument)
     return 0;
 }
 
-/* Numbers of this process's descriptors. */
+/* Lists this process's descriptor numbers. */
 static void list_descriptors(char out[256])
 {
     size_t size = 0;
@@ -120,18 +120,18 @@ static void list_descriptors(char out[256])
             size += (size_t)snprintf(out + size, 256 - size, "%d ", fd);
 }
 
-static void what_cannot_be_started_says_why(void **state)
+static void failed_start_says_why(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(refused, &container);
 }
 
-#define CANDIDATE_MAX 4095 /* of a path that is tried */
+#define CANDIDATE_MAX 4095 /* longest path that is tried */
 
 struct lookup {
-    const char *path; /* "@" is a folder with the programs `mine` and `bare`, which is one for a
-                       * shell without saying so, and a text `true`; NULL: none */
-    size_t size;      /* to which slashes at its end bring it; 0: as it is */
+    const char *path; /* "@" is a folder with the programs `mine` and `bare` (a shell script without
+                         an interpreter line), and a text `true`; NULL: unset */
+    size_t size;      /* padded to this size with slashes; 0: unchanged */
     const char *command;
     int code;
 };
@@ -169,7 +169,7 @@ static int lookups(void *argument)
         {"/nowhere", 0, "true", BL_ENOENT},
         {"@", 0, "mine", 0},
         {"@", 0, "bare", 0},
-        {":/nowhere", 0, "mine", 0}, /* an empty one is the working folder */
+        {":/nowhere", 0, "mine", 0}, /* an empty entry is the working folder */
         {"/nowhere::/bin", 0, "mine", 0},
         {"/nowhere:/etc/passwd:/bin", 0, "true", 0},
         {"@", 0, "true", BL_EACCES},
@@ -245,16 +245,16 @@ static int short_of_descriptors(void *argument)
     return 0;
 }
 
-static void short_of_descriptors_a_command_is_refused_and_not_half_started(void **state)
+static void command_is_refused_and_not_half_started_without_descriptors(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(short_of_descriptors, &container);
 }
 
-/* ---- A start that does not come to an end ---- */
+/* ---- A start that never completes ---- */
 
-/* A file whose open blocks for others, as on a file system that does not answer: they break its
- * lease, and wait for that. Returns the descriptor that holds the lease. */
+/* Makes a file whose open blocks in other processes, as on a file system that does not respond:
+ * they break its lease and wait. Returns the descriptor that holds the lease. */
 static int make_leased(char *path)
 {
     static const char script[] = "#!/bin/sh\n";
@@ -305,7 +305,7 @@ static void a_command_whose_execution_blocks_can_be_stopped(void **state)
     run_in_loop(starts_for_ever, &container);
 }
 
-/* ---- What is left behind ---- */
+/* ---- Processes left behind ---- */
 
 static int leaves(void *argument)
 {
@@ -371,7 +371,7 @@ static int keeps_until_freed(void *argument)
         CHECK_EQUAL(bl_warden_wait(tool.warden, &end), 0);
         CHECK_EQUAL(marker_count(tool.marker), 1);
     }
-    tool_done(&tool); /* checks that nobody is left */
+    tool_done(&tool); /* checks that no process is left */
     return 0;
 }
 
@@ -381,7 +381,7 @@ static void background_processes_end_with_their_warden(void **state)
     run_in_loop(keeps_until_freed, &container);
 }
 
-/* A wait that is over soon, or fails. */
+/* A wait that must return soon. */
 static int wait_soon(struct bl_warden *warden, struct bl_warden_end *ret_end)
 {
     struct bl_scope limit, *outer = bl_scope_current();
@@ -399,7 +399,7 @@ static int wait_soon(struct bl_warden *warden, struct bl_warden_end *ret_end)
     "root=$(sed -n 's/^[^ ]* \\([^ ]*\\) cgroup2 .*/\\1/p' /proc/mounts | head -n 1);"             \
     "own=$root$(sed -n 's/^0:://p' /proc/self/cgroup);"
 
-/* As a process is that joined another PID namespace, and whose parent there is not the warden. */
+/* Like a process that joined another PID namespace, whose parent there is not the warden. */
 static int takes_a_stranger_in(void *argument)
 {
     struct tool tool;
@@ -460,7 +460,7 @@ static void cgroups_that_a_command_made_do_not_hold_up_its_end(void **state)
     run_in_loop(nests, &container);
 }
 
-/* More than a warden reaps at a time, and no signal for the rest. */
+/* More processes than a warden reaps at a time, and no signal for the rest. */
 static int ends_in_a_crowd(void *argument)
 {
     struct tool tool;
@@ -487,20 +487,20 @@ static int ends_in_a_crowd(void *argument)
     return 0;
 }
 
-static void background_processes_that_end_in_a_crowd_are_all_reaped(void **state)
+static void background_processes_that_end_together_are_all_reaped(void **state)
 {
     enum bl_mechanism container = container_of_test(state);
     run_in_loop(ends_in_a_crowd, &container);
 }
 
-/* ---- What a command is given ---- */
+/* ---- What a command inherits ---- */
 
 static int only_three(void *argument)
 {
     struct tool first, second;
     struct bl_warden_end end;
     char out[256];
-    /* Descriptors of ours that nobody marked, low and high; another warden's lifeline besides. */
+    /* Our own descriptors without close-on-exec, low and high, and another warden's lifeline. */
     int low = open("/dev/null", O_RDONLY);
     int high = fcntl(low, F_DUPFD, 900);
     TOOL_INIT(&first, *(enum bl_mechanism *)argument, "plain");
@@ -540,7 +540,7 @@ static int surroundings(void *argument)
     CHECK_EQUAL(end.status, 0);
     if (!CHECK(strncmp(out, "/usr\none two|\ntwo words\n", 24) == 0))
         fprintf(stderr, "%s", out);
-    /* Out of memory takes a tool first. */
+    /* The out-of-memory killer chooses a tool first. */
     CHECK(strtol(out + 24, NULL, 10) > 0);
     tool_done(&tool);
     return 0;
@@ -552,7 +552,7 @@ static void arguments_environment_and_directory_are_passed(void **state)
     run_in_loop(surroundings, &container);
 }
 
-/* The starting of a process blocks all signals for a moment: its command must not feel that. */
+/* Starting a process blocks all signals for a moment: its command must not inherit that. */
 static int mask(void *argument)
 {
     struct tool tool;
@@ -578,7 +578,7 @@ static void a_command_starts_with_the_signal_mask_that_we_have(void **state)
     run_in_loop(mask, &container);
 }
 
-/* A pseudo terminal: a command's end of it, and ours. */
+/* Opens a pseudo terminal: the command's end and ours. */
 static bool open_terminal(int *ret_ours, int *ret_end)
 {
     char name[64];
@@ -641,7 +641,7 @@ static int untouched(void *argument)
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         CHECK(read(fd, name, sizeof name - 1) > 0);
         close(fd);
-        CHECK(strstr(name, "belay") == NULL); /* pkill -9 belay */
+        CHECK(strstr(name, "belay") == NULL); /* so that `pkill -9 belay` does not match */
         for (size_t i = 0; i < BL_COUNT(signals); i++)
             kill(warden, signals[i]);
         CHECK_EQUAL(bl_sleep(50 * MS), 0);
@@ -674,7 +674,7 @@ static int signal_one(void *argument)
         CHECK_EQUAL(end.status, SIGUSR1);
         CHECK_EQUAL(end.left_behind, 2);
         CHECK_EQUAL(marker_count(tool.marker), 2);
-        /* To one that has ended it does nothing. */
+        /* It has no effect on a command that has ended. */
         bl_warden_signal(tool.warden, SIGUSR1);
         tool_stop(&tool, 5000, &end);
         CHECK_EQUAL(end.processes, 2);
@@ -749,11 +749,10 @@ static void stopping_one_tree_leaves_its_siblings_alone(void **state)
 }
 
 SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_are_exact),
-      IN_EACH(what_cannot_be_started_says_why),
+      IN_EACH(failed_start_says_why),
       cmocka_unit_test(a_command_is_looked_up_in_path_as_a_shell_does),
-      {"short_of_descriptors_a_command_is_refused_and_not_half_started",
-       short_of_descriptors_a_command_is_refused_and_not_half_started, NULL, NULL,
-       &each_container[2]},
+      {"command_is_refused_and_not_half_started_without_descriptors",
+       command_is_refused_and_not_half_started_without_descriptors, NULL, NULL, &each_container[2]},
       IN_EACH(a_command_whose_execution_blocks_can_be_stopped),
       IN_EACH(what_a_command_leaves_behind_is_stopped_and_counted),
       IN_EACH(background_processes_are_kept_and_then_stopped),
@@ -763,8 +762,8 @@ SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_
        &each_container[1]},
       {"cgroups_that_a_command_made_do_not_hold_up_its_end",
        cgroups_that_a_command_made_do_not_hold_up_its_end, NULL, NULL, &each_container[1]},
-      {"background_processes_that_end_in_a_crowd_are_all_reaped",
-       background_processes_that_end_in_a_crowd_are_all_reaped, NULL, NULL, &each_container[2]},
+      {"background_processes_that_end_together_are_all_reaped",
+       background_processes_that_end_together_are_all_reaped, NULL, NULL, &each_container[2]},
       IN_EACH(a_command_has_three_descriptors_and_no_other),
       IN_EACH(arguments_environment_and_directory_are_passed),
       IN_EACH(a_command_starts_with_the_signal_mask_that_we_have),

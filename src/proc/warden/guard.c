@@ -1,11 +1,11 @@
-/* The guard: one process beside the wardens of a belay, and no ancestor of any tool.
+/* The guard: a process beside the wardens of a Belay process. It is not an ancestor of any tool.
  *
- * When belay is killed, each warden kills its tree and exits. A warden that was stopped or is
- * traced by its own tool cannot. So the guard waits for belay's end too, gives the wardens a
- * moment, and then does what is left: it kills the tree of each warden that is still there, and the
- * warden last. It finds them in the file of records; the number of a process is believed only with
- * its start time. What it did is no proof (it is not the parent of what it killed), so the record
- * then says that nothing was proved, and the next belay says the same. */
+ * When Belay is killed, each warden kills its tree and exits. A warden that was stopped, or is
+ * traced by its own tool, cannot. So the guard waits for Belay's end, too, and gives the wardens a
+ * moment. Then it kills the tree of each warden that is still alive, and the warden last. It finds
+ * the wardens in the record file; a pid counts only together with its start time. The guard is not
+ * the parent of the processes that it kills, so it proves nothing: the record then says that
+ * nothing was proved, and the next Belay reports that. */
 #include "warden.h"
 
 #include <errno.h>
@@ -15,11 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a healthy warden needs, about tenfold. */
-#define PATIENCE_US  30000
-#define ROUND_US     1000
-#define GIVE_UP_US   1000000
-#define EMPTY_ROUNDS 3
+/* About ten times what a healthy warden needs. */
+#define WARDENS_US_MAX 30000
+#define ROUND_US       1000
+#define GIVE_UP_US     1000000
+#define EMPTY_ROUNDS   3
 
 static void guard_sleep(long us)
 {
@@ -33,9 +33,9 @@ static bool guard_is_there(const struct tree_view *view, const struct record *re
            tree_life_of(view, record->pid, NULL) != TREE_DEAD;
 }
 
-/* Kills what is below the warden until three rounds find nobody, then the warden. It is continued
- * in each round: where it was only stopped it reaps, and does its own work. Returns how many
- * processes the largest round found. */
+/* Kills the processes below the warden until three rounds in a row find none alive, then the
+ * warden. Each round continues the warden: if it was only stopped, it reaps and does its own work.
+ * Returns the number of processes that the largest round found. */
 static size_t guard_take_over(const struct tree_view *view, const struct record *record)
 {
     uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
@@ -62,7 +62,8 @@ static size_t guard_take_over(const struct tree_view *view, const struct record 
     return most;
 }
 
-/* A warden that was killed with belay has left its cgroup. Others, it has left to nobody. */
+/* Empties the cgroup of a warden that was killed together with Belay. In the other containers such
+ * a warden leaves nothing that can be found. */
 static void guard_empty_cgroup(const struct record *record)
 {
     uint64_t give_up_us = warden_now_us() + GIVE_UP_US;
@@ -84,7 +85,7 @@ static void guard_settle(const struct tree_view *view, int number)
         return;
     }
     size_t found = guard_take_over(view, &record);
-    /* It may have come to its own end after all: then its word stands. */
+    /* If it has ended by itself after all, its own record counts. */
     if (!record_read(WARDEN_RECORDS, number, &record) || record.state != RECORD_HELD)
         return;
     record.state = RECORD_ENDED;
@@ -95,10 +96,10 @@ static void guard_settle(const struct tree_view *view, int number)
     record_write(WARDEN_RECORDS, number, &record);
 }
 
-/* Until none of the wardens is left, or they have had their moment. */
-static void guard_be_patient(const struct tree_view *view)
+/* Waits until no warden is left, or their time is up. */
+static void guard_await_wardens(const struct tree_view *view)
 {
-    uint64_t until_us = warden_now_us() + PATIENCE_US;
+    uint64_t until_us = warden_now_us() + WARDENS_US_MAX;
     bool waiting = true;
     while (waiting && warden_now_us() < until_us) {
         struct record record;
@@ -121,7 +122,7 @@ int guard_run(const struct owner *owner)
     warden_watch(watch, owner->pidfd);
     while (watch >= 0 && warden_news(watch, -1, fds) == 0)
         continue;
-    guard_be_patient(&view);
+    guard_await_wardens(&view);
     for (int i = 0; record_read(WARDEN_RECORDS, i, &record); i++)
         guard_settle(&view, i);
     return 0;

@@ -1,30 +1,29 @@
 /* Design notes.
  *
- *   state      what it waits for               goes on to
- *   HOLDING    anything                        SETTLING when the command has ended by itself
+ *   state      waits for                       next state
+ *   HOLDING    anything                        SETTLING when the command has exited by itself
  *   SETTLING   a moment, for helpers that      KEEPING
  *              end a little after it
- *   KEEPING    anything (background)           ASKED or KILLING at once without background, when
+ *   KEEPING    anything (background)           without background at once ASKED or KILLING, if
  *                                              something was left behind
- *   ASKED      the end of the grace            KILLING
+ *   ASKED      the end of the grace period     KILLING
  *   KILLING    the proof, for a second         QUIET
  *   QUIET
  *
- * A stop leads from the first three to ASKED; the lifeline, a limit that was passed, and a stop
- * without a grace lead from the first four to KILLING; the proof leads from any to QUIET. Nothing
- * leads back. hold_enter alone moves it.
+ * A stop leads from the first three states to ASKED. The lifeline, an exceeded limit and a stop
+ * without a grace period lead from the first four to KILLING. The proof leads from any state to
+ * QUIET. There is no way back. Only hold_enter changes the state.
  *
- * The proof is positive evidence, never the absence of a finding. waitpid says that there is no
- * child: every descendant whose parent ends becomes a child of this process, which is a subreaper,
- * so that nobody is below it then. In cgroup2 the cgroup says besides that nobody is in it; in
- * pidns the child is the init of the namespace, which the kernel lets be reaped only after all
- * others in it are gone. Without the proof the processes are counted, by two looks that agree; a
- * look that fails makes the number unknown, never 0.
+ * The proof is positive evidence and never the absence of a finding. waitpid reports that there is
+ * no child: this process is a subreaper, so every descendant whose parent exits becomes its child,
+ * and without children it has no descendants. In cgroup2, the cgroup must be empty as well. In
+ * pidns, the child is the init of the namespace, which the kernel allows to be reaped only when all
+ * other processes in it have ended. Without the proof, the processes are counted by two looks that
+ * must agree; if a look fails, the number is unknown and never 0.
  *
- * Killing uses every means in every round, since each has a hole: cgroup.kill misses a process
- * whose main thread has ended, a process can leave its cgroup, a walk of the tree can miss one that
- * is just being forked. Reaping is bounded, so that a storm of processes that end cannot keep the
- * next round from coming. */
+ * Each round of killing uses every means, since each has a gap: cgroup.kill misses a process whose
+ * main thread has exited, a process can leave its cgroup, and a walk of the tree can miss a process
+ * that is being forked. Reaping is bounded, so that many exits cannot delay the next round. */
 #include "warden.h"
 
 #include <assert.h>
@@ -37,16 +36,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After so long what is not dead will not die: uninterruptible, or another user's. */
+/* A process that is alive after this time will not die: it is uninterruptible, or belongs to
+ * another user. */
 #define KILL_MS_MAX     1000
 #define SETTLE_MS       20
 #define COUNT_PERIOD_MS 20
-/* What is left behind is counted in full: nobody waits for a stop yet. */
+/* Processes left behind are counted in full: no stop is waiting yet. */
 #define SETTLE_LOOK_US 500000
 #define REAP_MAX       512
-/* Between rounds of killing at the least: each process that dies wakes the warden. */
+/* Minimum time between rounds of killing: each process that dies wakes the warden. */
 #define ROUND_US 500
-/* From this round of killing on what is left is hard to kill, or not seen by all means. */
+/* From this round on, the remaining processes are hard to kill, or some means do not reach them. */
 #define ROUND_FREEZE 3
 
 enum state {
@@ -58,10 +58,10 @@ enum state {
     QUIET,
 };
 
-/* What waitpid said last. */
+/* The last result of waitpid. */
 enum children {
     CHILDREN_LIVE,
-    CHILDREN_UNREAPED, /* there may be more to reap, of which no signal tells */
+    CHILDREN_UNREAPED, /* there may be more to reap, and no signal announces them */
     CHILDREN_NONE,
 };
 
@@ -71,12 +71,12 @@ struct warden {
     enum children children;
     bool command_ended;
     int command_status;
-    bool counting; /* those that are reaped, killed by the rounds of killing */
+    bool counting; /* count the processes that are reaped after the rounds of killing */
     bool by_limit;
     unsigned rounds;      /* of killing */
-    uint64_t round_at_us; /* the next one */
+    uint64_t round_at_us; /* time of the next round */
     uint64_t until_ms;    /* end of the state: SETTLING, ASKED, KILLING */
-    uint64_t look_at_ms;  /* ASKED: for processes left stopped */
+    uint64_t look_at_ms;  /* ASKED: next check for stopped processes */
     uint64_t look_after_ms;
     int strongest;
     size_t processes;
@@ -85,7 +85,7 @@ struct warden {
     int doubt_errno;
 };
 
-void hold_say(const struct warden_message *message)
+void hold_send(const struct warden_message *message)
 {
     send(WARDEN_CONTROL, message, sizeof *message, MSG_NOSIGNAL);
 }
@@ -101,7 +101,7 @@ pid_t hold_command_pid(const struct hold *hold)
     return pid;
 }
 
-/* For people: those that could not be looked at are there, and count. */
+/* The number for reports: processes whose state could not be read exist, and count. */
 static size_t hold_number(struct tree_count count)
 {
     return count.living + count.unseen;
@@ -130,28 +130,27 @@ static void hold_enter(struct warden *warden, enum state state, uint64_t for_ms)
     warden->until_ms = hold_now_ms() + for_ms;
 }
 
-/* A storm of forks leaves little of the processors to anybody else. Where it is allowed the warden
- * goes before all of them while it signals and kills; elsewhere it has at least a session's share.
- */
+/* Raises the priority while the warden signals and kills, since a fork bomb leaves it little CPU
+ * time. If that is not permitted, the warden has at least the share of its session. */
 static void hold_hurry(void)
 {
     struct sched_param priority = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &priority);
 }
 
-/* Not while it reaps: in freeing what /proc and the cgroup's folder had of the dead the kernel
- * waits for others that do the same by trying again and again. Before them all, a warden keeps them
- * from their processor, and itself from the end, until the kernel takes it away: for most of a
- * second. */
+/* Lowers the priority again for reaping. To free the entries of dead processes in /proc and in the
+ * cgroup's folder, the kernel waits for others that do the same by retrying. At high priority, the
+ * warden would keep these from running, and so itself from finishing, for most of a second, until
+ * the kernel throttles it. */
 static void hold_calm(void)
 {
     struct sched_param priority = {.sched_priority = 0};
     sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &priority);
 }
 
-static void hold_tell_ended(const struct warden *warden, size_t left_behind)
+static void hold_send_ended(const struct warden *warden, size_t left_behind)
 {
-    hold_say(&(struct warden_message){
+    hold_send(&(struct warden_message){
         .type = WARDEN_ENDED,
         .ended = {.status = warden->command_status, .left_behind = (int32_t)left_behind}});
 }
@@ -164,10 +163,15 @@ static void hold_command_over(struct warden *warden, int status)
     if (warden->state == HOLDING)
         hold_enter(warden, SETTLING, SETTLE_MS);
     else
-        hold_tell_ended(warden, 0);
+        hold_send_ended(warden, 0);
+    /* A long grace period was meant for the command: the rest of its tree has the one for processes
+     * left behind. */
+    uint64_t until_ms = hold_now_ms() + warden->hold->options.grace_ms;
+    if (warden->state == ASKED && until_ms < warden->until_ms)
+        warden->until_ms = until_ms;
 }
 
-/* Bounded: a storm of processes that end must not keep the next round of killing from coming. */
+/* Bounded, so that many exits do not delay the next round of killing. */
 static void hold_reap(struct warden *warden)
 {
     int status, command_status = 0;
@@ -175,7 +179,7 @@ static void hold_reap(struct warden *warden)
     pid_t pid = 0;
     for (int i = 0; i < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0; i++) {
         warden->processes += warden->counting && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-        /* A number that comes again, after very many processes, is not the command's any more. */
+        /* A pid that is reused, after very many processes, is not the command's. */
         if (pid == warden->hold->child && warden->hold->init == 0 && !warden->command_ended) {
             over = true;
             command_status = status;
@@ -188,7 +192,7 @@ static void hold_reap(struct warden *warden)
         hold_command_over(warden, command_status);
 }
 
-/* Once belay is gone its descriptors say so for ever. */
+/* When Belay has ended, its descriptors stay readable forever, so they are no longer watched. */
 static void hold_enter_killing(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
@@ -198,16 +202,16 @@ static void hold_enter_killing(struct warden *warden)
     hold_enter(warden, KILLING, KILL_MS_MAX);
 }
 
-/* How many there are when it is killed without a grace is seen when they are reaped; those in a
- * namespace are reaped by its init. */
+/* Starts killing without a grace period. The processes are counted when they are reaped; those in a
+ * namespace are reaped by its init, and counted here. */
 static void hold_begin_kill(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
     if (warden->state == KILLING)
         return;
-    /* A stop does not wait for those that end a little later. */
+    /* A stop does not wait for helpers that end a little later. */
     if (warden->state == SETTLING)
-        hold_tell_ended(warden, 0);
+        hold_send_ended(warden, 0);
     warden->counting = warden->state < ASKED && hold->init == 0;
     if (warden->state < ASKED && hold->init != 0)
         warden->processes = hold_number(tree_count_own(&hold->view, hold->init, TREE_LOOK_US));
@@ -223,7 +227,7 @@ static void hold_begin_stop(struct warden *warden, int signal, uint64_t grace_ms
         return;
     }
     if (warden->state == SETTLING)
-        hold_tell_ended(warden, 0);
+        hold_send_ended(warden, 0);
     if (warden->state < ASKED) {
         hold_enter(warden, ASKED, grace_ms);
         hold_hurry();
@@ -237,8 +241,9 @@ static void hold_begin_stop(struct warden *warden, int signal, uint64_t grace_ms
         warden->until_ms = until_ms;
 }
 
-/* A child forked between SIGSTOP and SIGCONT starts out stopped: the kernel gives it the first
- * signal and drops the second. It would spend the grace so, and its parent in waiting for it. */
+/* Continues processes that were left stopped. A child forked between SIGSTOP and SIGCONT starts out
+ * stopped: the kernel gives it the first signal and drops the second. It would spend the grace
+ * period stopped, and its parent would wait for it. */
 static void hold_look_again(struct warden *warden)
 {
     tree_continue_own(&warden->hold->view);
@@ -253,16 +258,16 @@ static bool hold_is_quiet(const struct warden *warden)
             cgroup_populated() == 0);
 }
 
-/* What the command has left behind when it ended by itself is stopped, or kept. Dead children that
- * are not reaped after all this time, and processes in the cgroup that are not below this one, are
- * left to the rounds of killing, which give up. */
+/* Stops or keeps the processes that were left behind when the command exited. Dead children that
+ * are still not reaped, and processes in the cgroup that are not descendants, are left to the
+ * rounds of killing, which end after a time. */
 static void hold_settle(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
     struct tree_count left = {0};
     if (warden->children != CHILDREN_NONE)
         left = tree_count_own(&hold->view, hold->init, SETTLE_LOOK_US);
-    hold_tell_ended(warden, hold_number(left));
+    hold_send_ended(warden, hold_number(left));
     hold_enter(warden, KEEPING, 0);
     if (hold_is_quiet(warden) || (hold->options.flags & WARDEN_BACKGROUND) != 0)
         return;
@@ -272,7 +277,8 @@ static void hold_settle(struct warden *warden)
         hold_enter_killing(warden);
 }
 
-/* The init's word comes through a pipe; -1 only says that it lives. */
+/* Reads from the init's pipe: the status of the command, or -1, which only shows that the init is
+ * alive. */
 static void hold_read_status(struct warden *warden)
 {
     struct hold *hold = warden->hold;
@@ -294,7 +300,7 @@ static void hold_read_control(struct warden *warden)
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (size != (ssize_t)sizeof message) {
-        hold_begin_kill(warden); /* belay is gone */
+        hold_begin_kill(warden); /* Belay has ended */
     } else if (message.type == WARDEN_STOP) {
         hold_begin_stop(warden, message.stop.signal, (uint64_t)message.stop.grace_ms);
     } else if (message.type == WARDEN_SIGNAL && !warden->command_ended) {
@@ -304,7 +310,8 @@ static void hold_read_control(struct warden *warden)
     }
 }
 
-/* Processes killed in a round leave orphans, which are children of this process in the next. */
+/* Processes that are killed in a round leave orphans, which are children of this process in the
+ * next round. */
 static void hold_kill_round(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
@@ -319,7 +326,7 @@ static void hold_kill_round(struct warden *warden)
     warden->round_at_us = warden_now_us() + ROUND_US;
 }
 
-/* Without the proof: what can be said of the rest. */
+/* Counts the survivors when the proof has failed. */
 static void hold_count_survivors(struct warden *warden)
 {
     const struct tree_view *view = &warden->hold->view;
@@ -362,7 +369,7 @@ static int hold_wait_ms(const struct warden *warden)
     return warden->hold->options.processes_max > 0 ? COUNT_PERIOD_MS : -1;
 }
 
-static void hold_hear(struct warden *warden, int fd)
+static void hold_handle(struct warden *warden, int fd)
 {
     struct signalfd_siginfo info[16];
     struct hold *hold = warden->hold;
@@ -371,7 +378,7 @@ static void hold_hear(struct warden *warden, int fd)
     else if (fd == hold->status_fd)
         hold_read_status(warden);
     else if (fd != hold->child_fd)
-        hold_begin_kill(warden); /* the lifeline, or belay's end */
+        hold_begin_kill(warden); /* the lifeline, or the end of Belay */
     else if (read(fd, info, sizeof info) < 0 && errno != EAGAIN)
         return;
 }
@@ -381,11 +388,11 @@ static void hold_wait_for_news(struct warden *warden)
     int fds[WARDEN_NEWS_MAX];
     int count = warden_news(warden->hold->watch, hold_wait_ms(warden), fds);
     for (int i = 0; i < count; i++)
-        hold_hear(warden, fds[i]);
+        hold_handle(warden, fds[i]);
     hold_reap(warden);
 }
 
-/* What is due by the clock. */
+/* Does what is due at this time. */
 static void hold_tick(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
@@ -408,7 +415,7 @@ static void hold_tick(struct warden *warden)
     }
 }
 
-static void hold_tell_quiet(struct warden *warden)
+static void hold_send_quiet(struct warden *warden)
 {
     struct hold *hold = warden->hold;
     assert(warden->state == QUIET);
@@ -422,13 +429,13 @@ static void hold_tell_quiet(struct warden *warden)
     hold->record.doubt = (int32_t)warden->doubt;
     hold->record.doubt_errno = warden->doubt_errno;
     record_write(WARDEN_RECORDS, hold->options.record, &hold->record);
-    hold_say(&(struct warden_message){.type = WARDEN_QUIET,
-                                      .quiet = {.processes = (int32_t)warden->processes,
-                                                .survivors = warden->survivors,
-                                                .strongest = warden->strongest,
-                                                .by_limit = warden->by_limit,
-                                                .doubt = (int32_t)warden->doubt,
-                                                .doubt_errno = warden->doubt_errno}});
+    hold_send(&(struct warden_message){.type = WARDEN_QUIET,
+                                       .quiet = {.processes = (int32_t)warden->processes,
+                                                 .survivors = warden->survivors,
+                                                 .strongest = warden->strongest,
+                                                 .by_limit = warden->by_limit,
+                                                 .doubt = (int32_t)warden->doubt,
+                                                 .doubt_errno = warden->doubt_errno}});
 }
 
 void hold_run(struct hold *hold, bool failed)
@@ -443,7 +450,7 @@ void hold_run(struct hold *hold, bool failed)
         hold_wait_for_news(&warden);
         hold_tick(&warden);
     }
-    /* The init has written before it went. */
+    /* The init writes before it exits. */
     while (hold->status_fd >= 0)
         hold_read_status(&warden);
     if (warden.state == SETTLING)
@@ -452,5 +459,5 @@ void hold_run(struct hold *hold, bool failed)
         hold_enter(&warden, QUIET, 0);
     if (hold->options.container == WARDEN_CGROUP2)
         cgroup_close();
-    hold_tell_quiet(&warden);
+    hold_send_quiet(&warden);
 }

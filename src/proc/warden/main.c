@@ -1,21 +1,21 @@
-/* The warden: holds one command and everything that comes of it.
+/* The warden: holds one command and its whole process tree.
  *
  * Design notes.
  *
- * It is a child of belay with a session, a signal mask and a name of its own, so that neither
- * Ctrl-C nor pkill reach it, and it is a subreaper, so that whatever the command starts, and
- * however it hides (a new session, two forks), has this process as its ancestor. It waits for belay
- * to end, for a word from belay, for a child's end, and for the end of a grace (hold.c).
+ * The warden is a child of Belay with its own session, signal mask and name, so that neither Ctrl-C
+ * nor pkill reaches it. It is a subreaper, so that it is an ancestor of everything that the command
+ * starts, even after a new session or a double fork. It waits for the end of Belay, a message from
+ * Belay, the end of a child, and the end of a grace period (hold.c).
  *
- * It defends itself, because the command has the same user and may be hostile:
+ * It defends itself, because the command runs as the same user and may be hostile:
  * - It is not dumpable, so that a process without CAP_SYS_PTRACE can neither trace it nor copy its
  *   descriptors.
- * - What killing and proof need is opened before the command starts; a limit of descriptors that is
- *   lowered later (prlimit), and a file system mounted over /proc, change nothing.
- * - Belay's end is known by a pidfd besides the lifeline, and the kernel continues a warden that
- *   was stopped when belay dies (PR_SET_PDEATHSIG).
- * - What it says counts only when the kernel names it as the sender, and its last word only when it
- *   has then exited with 0.
+ * - What killing and the proof need is opened before the command starts. A descriptor limit that is
+ *   lowered later (prlimit), or a file system mounted over /proc, has no effect.
+ * - Belay's end is detected by a pidfd as well as by the lifeline, and the kernel continues a
+ *   stopped warden when Belay dies (PR_SET_PDEATHSIG).
+ * - Its messages count only if the kernel names it as their sender, and its last message only if it
+ *   then exits with 0.
  *
  * The same program is the guard (guard.c). */
 #include "warden.h"
@@ -76,8 +76,9 @@ static uint64_t warden_number(const char *text)
 
 /* ---- Belay ----------------------------------------------------------------------------------- */
 
-/* A parent that is another one than belay has taken this process over: belay is gone. Asked for
- * before and after, so that the descriptor is belay's. Returns false then. */
+/* Opens a pidfd of Belay. If the parent is a process other than Belay, this process was reparented
+ * and Belay has ended. The parent is checked before and after, so that the descriptor is Belay's.
+ * Returns false if Belay has ended. */
 static bool owner_open(struct owner *owner, pid_t pid)
 {
     owner->pidfd = -1;
@@ -87,13 +88,13 @@ static bool owner_open(struct owner *owner, pid_t pid)
     return getppid() == pid;
 }
 
-/* By either sign. */
+/* True if the lifeline or the pidfd reports Belay's end. */
 static bool owner_ended(const struct owner *owner)
 {
     struct pollfd fds[] = {{.fd = WARDEN_LIFELINE, .events = POLLIN},
                            {.fd = owner->pidfd, .events = POLLIN}};
     int count;
-    /* A call that was interrupted has said nothing. */
+    /* An interrupted call has reported nothing. */
     while ((count = poll(fds, 2, 0)) < 0 && errno == EINTR)
         continue;
     return count != 0;
@@ -111,7 +112,7 @@ static long warden_clone(uint64_t flags, int cgroup)
     return syscall(SYS_clone3, &arguments, sizeof arguments);
 }
 
-/* In the child. */
+/* Runs in the child. */
 static _Noreturn void warden_become(struct start *start, int status_fd, uid_t uid, gid_t gid)
 {
     bool namespace = status_fd >= 0;
@@ -121,7 +122,7 @@ static _Noreturn void warden_become(struct start *start, int status_fd, uid_t ui
     start_command(start);
 }
 
-/* Starts the command in its container. Returns 0 or an errno, and the stage that failed. */
+/* Starts the command in its container. Returns 0, or an errno and the stage that failed. */
 static int warden_start(struct hold *hold, struct start *start, enum warden_stage *ret_stage)
 {
     struct hold_options *options = &hold->options;
@@ -156,6 +157,8 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
         return errno;
     if (pid == 0)
         warden_become(start, status_ends[1], uid, gid);
+    if ((options->flags & WARDEN_FOREGROUND) != 0)
+        setpgid(0, 0);
     hold->child = (pid_t)pid;
     hold->status_fd = status_ends[0];
     if (options->container == WARDEN_PIDNS) {
@@ -166,9 +169,9 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
     return 0;
 }
 
-/* Waits until the command has been executed, or has said why not. A word of belay ends it as well:
- * on a file system that does not answer (a dead NFS server) an execve may last for ever, and is to
- * be stopped. */
+/* Waits until the command has been executed, or has reported why not. A message from Belay ends the
+ * wait as well: on a file system that does not answer (a dead NFS server) an execve may never
+ * return, and must be stoppable. Returns true if the command was not refused. */
 static bool warden_await_start(const struct hold *hold, int failure_fd,
                                struct warden_message *ret_failure)
 {
@@ -186,8 +189,8 @@ static bool warden_await_start(const struct hold *hold, int failure_fd,
     return !spoken || read(failure_fd, ret_failure, sizeof *ret_failure) <= 0;
 }
 
-/* From here on the command's streams are its own: a reader sees their end when the command's tree
- * has let go of them. */
+/* Closes the warden's copies of the command's streams, so that a reader sees end of file when the
+ * command's tree has closed them. */
 static void warden_leave_streams(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -198,19 +201,24 @@ static void warden_leave_streams(void)
         close(null);
 }
 
-/* ---- The process itself ---------------------------------------------------------------------- */
+/* ---- This process ---------------------------------------------------------------------------- */
 
-static void warden_protect(const char *name)
+/* Protects this process from signals and tracing. With `foreground` it stays in Belay's session and
+ * process group, so that its command inherits them, and takes its own group afterwards. Until then
+ * it ignores signals of the terminal, which are blocked. */
+static void warden_protect(const char *name, bool foreground)
 {
     sigset_t all;
-    /* Where the caller of belay ignores it, the kernel reaps the command before the warden does. */
+    /* If the caller of Belay ignores SIGCHLD, the kernel would reap the command before the warden
+     * does. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, name);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* Stopped, it does not see belay's end: the kernel then continues it. */
+    /* A stopped warden does not notice Belay's end, so the kernel continues it then. */
     prctl(PR_SET_PDEATHSIG, SIGCONT);
-    setsid();
+    if (!foreground)
+        setsid();
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     close_range(WARDEN_DESCRIPTORS, ~0u, 0);
@@ -218,7 +226,7 @@ static void warden_protect(const char *name)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* What must be there before the command starts. Returns 0 or the errno. */
+/* Opens what must exist before the command starts. Returns 0 or the errno. */
 static int warden_prepare(struct hold *hold)
 {
     sigset_t child;
@@ -282,12 +290,12 @@ static int warden_main(char **arguments, const struct owner *owner)
     } else {
         warden_leave_streams();
         if (warden_await_start(&hold, failure_ends[0], &failure))
-            hold_say(&(struct warden_message){.type = WARDEN_STARTED,
-                                              .started.pid = hold_command_pid(&hold)});
+            hold_send(&(struct warden_message){.type = WARDEN_STARTED,
+                                               .started.pid = hold_command_pid(&hold)});
     }
     close(failure_ends[0]);
     if (failure.type == WARDEN_FAILED)
-        hold_say(&failure);
+        hold_send(&failure);
     hold_run(&hold, failure.type == WARDEN_FAILED);
     return 0;
 }
@@ -301,8 +309,9 @@ int main(int count, char **arguments)
         fputs("belay-warden is started by belay; try: belay hold -- COMMAND\n", stderr);
         return 2;
     }
-    warden_protect(guard ? "warden-guard" : "warden");
-    /* Without belay there is nothing to start, and all the more for the guard to do. */
+    int flags = guard ? 0 : (int)warden_number(arguments[WARDEN_ARGUMENT_FLAGS]);
+    warden_protect(guard ? "warden-guard" : "warden", (flags & WARDEN_FOREGROUND) != 0);
+    /* If Belay has ended, there is nothing to start, but the guard has work to do. */
     if (!owner_open(&owner, (pid_t)warden_number(arguments[WARDEN_ARGUMENT_OWNER])) && !guard)
         return 1;
     return guard ? guard_run(&owner) : warden_main(arguments, &owner);

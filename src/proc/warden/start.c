@@ -1,4 +1,4 @@
-/* From the warden's child to the command. */
+/* The steps from the warden's child to the command. */
 #include "warden.h"
 
 #include <errno.h>
@@ -22,9 +22,9 @@ _Noreturn void start_failed(const struct start *start, int code, enum warden_sta
     _exit(127);
 }
 
-/* Until the command is executed this process has what the warden has: copies of its descriptors,
- * and no right for others to look into it. Files of its own in /proc belong to root as long as that
- * is so, and some must be written; so the descriptors go first. */
+/* Closes the warden's descriptors and makes this process dumpable again. Until then its files in
+ * /proc belong to root, and some of them must be written. The descriptors are closed first, because
+ * a dumpable process can be inspected by others. */
 void start_shed(struct start *start, int *keep)
 {
     int next = WARDEN_LIFELINE;
@@ -32,7 +32,7 @@ void start_shed(struct start *start, int *keep)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         if (kept[i] == NULL || *kept[i] < 0)
             continue;
-        /* Numbers only grow smaller: none that is still needed is overwritten. */
+        /* Numbers only become smaller, so no descriptor that is still needed is overwritten. */
         if (*kept[i] != next && dup3(*kept[i], next, O_CLOEXEC) >= 0)
             *kept[i] = next;
         next++;
@@ -41,7 +41,7 @@ void start_shed(struct start *start, int *keep)
     prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* Out of memory takes a tool, and neither warden nor belay. Not fatal where it is not allowed. */
+/* Makes the out-of-memory killer choose a tool before the warden or Belay. A failure is ignored. */
 static void start_volunteer_for_oom(void)
 {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -54,7 +54,7 @@ static void start_volunteer_for_oom(void)
     close(fd);
 }
 
-/* Executes the file; a script without a first line is the shell's. Returns the errno. */
+/* Executes the file. A script without an interpreter line runs in the shell. Returns the errno. */
 static int start_execute_file(const char *path, char **arguments)
 {
     execve(path, arguments, environ);
@@ -73,9 +73,8 @@ static int start_execute_file(const char *path, char **arguments)
     return errno;
 }
 
-/* Looks the command up in PATH as a shell does: a folder that may not be entered is passed over,
- * and only a file that is there and may not be executed is EACCES. (execvp takes the one for the
- * other.) */
+/* Looks the command up in PATH as a shell does. A folder that cannot be searched is skipped; only a
+ * file that exists and is not executable is EACCES. (execvp does not distinguish these.) */
 static int start_execute(char **arguments)
 {
     const char *path = getenv("PATH");
@@ -103,8 +102,10 @@ static int start_execute(char **arguments)
 
 _Noreturn void start_command(const struct start *start)
 {
-    /* A session of its own: what it does to its process group must not reach the warden. */
-    setsid();
+    /* Its own session, so that signals for its process group do not reach the warden. A foreground
+     * command keeps Belay's session, and the warden takes its own group (see warden_protect). */
+    if ((start->flags & WARDEN_FOREGROUND) == 0)
+        setsid();
     if ((start->flags & WARDEN_TERMINAL) != 0 && ioctl(0, TIOCSCTTY, 0) < 0)
         start_failed(start, errno, WARDEN_STAGE_TERMINAL);
     struct rlimit limit = {start->memory_bytes, start->memory_bytes};

@@ -17,10 +17,10 @@
 struct fake {
     char folder[64];
     char path[80];
-    char *search; /* PATH before */
+    char *search; /* the original PATH */
 };
 
-/* Puts a script in the place of bubblewrap; NULL: none at all. */
+/* Replaces bubblewrap by a script; NULL: by nothing. */
 static void fake_begin(struct fake *fake, const char *script)
 {
     char search[256];
@@ -38,7 +38,7 @@ static void fake_begin(struct fake *fake, const char *script)
     }
     const char *before = getenv("PATH");
     fake->search = before != NULL ? strdup(before) : NULL;
-    /* The script's own programs are found behind it. */
+    /* The script's own programs are found after it. */
     snprintf(search, sizeof search, "%s%s", fake->folder, script != NULL ? ":/usr/bin:/bin" : "");
     setenv("PATH", search, 1);
 }
@@ -70,11 +70,11 @@ static void without_bubblewrap_it_says_what_to_install(void **state)
     (void)state;
     struct bl_container_check check = check_with(NULL);
     assert_false(check.available || check.untried);
-    assert_string_equal(check.detail, "no bwrap in PATH");
-    assert_string_equal(check.hint, "install the package bubblewrap");
+    assert_string_equal(check.detail, "bwrap not found in PATH");
+    assert_string_equal(check.hint, "install bubblewrap");
 }
 
-static void a_bubblewrap_that_works_is_named_with_its_version(void **state)
+static void working_bubblewrap_is_reported_with_its_version(void **state)
 {
     (void)state;
     struct bl_container_check check = check_with("exit 0");
@@ -84,8 +84,8 @@ static void a_bubblewrap_that_works_is_named_with_its_version(void **state)
     assert_string_equal(check.hint, "");
 }
 
-/* Without a word of the room's: a probe that is never content would skip most tests of it. */
-static void a_bubblewrap_that_works_by_hand_is_available(void **state)
+/* Independent of the room's own probe: a probe that always fails would make most tests skip it. */
+static void bubblewrap_that_works_in_a_shell_is_available(void **state)
 {
     struct bl_container_check check;
     bool works = system("bwrap --unshare-pid --unshare-net --ro-bind / / --dev /dev --proc /proc "
@@ -96,7 +96,7 @@ static void a_bubblewrap_that_works_by_hand_is_available(void **state)
     suite_fail_if(works && !check.available, "%s", check.detail);
 }
 
-static void one_that_fails_is_quoted(void **state)
+static void failing_bubblewrap_is_quoted(void **state)
 {
     (void)state;
     struct bl_container_check check =
@@ -106,10 +106,10 @@ static void one_that_fails_is_quoted(void **state)
     assert_string_equal(check.detail, "does not work here: bwrap: no ?permissions");
     assert_true(check.hint[0] != '\0');
     check = check_with("exit 1");
-    assert_string_equal(check.detail, "does not work here: it says nothing");
+    assert_string_equal(check.detail, "does not work here: no output");
 }
 
-static void one_that_dies_or_hangs_is_told_apart(void **state)
+static void bubblewrap_that_dies_or_hangs_is_distinguished(void **state)
 {
     (void)state;
     struct bl_container_check check = check_with("kill -SEGV $$");
@@ -120,7 +120,7 @@ static void one_that_dies_or_hangs_is_told_apart(void **state)
     check = check_with("sleep 60");
     proc_probe_limit_ms = limit_ms;
     assert_false(check.available);
-    assert_non_null(strstr(check.detail, "did not end within 1 s"));
+    assert_non_null(strstr(check.detail, "timed out after 1 s"));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
@@ -163,20 +163,20 @@ static void wrap_refused(enum bl_sandbox sandbox, const char *workspace, int cod
     bl_arena_done(&arena);
 }
 
-static void what_is_not_available_is_an_error_and_never_falls_back(void **state)
+static void unavailable_sandbox_is_an_error_without_fallback(void **state)
 {
     struct fake fake;
 
     (void)state;
     fake_begin(&fake, NULL);
-    wrap_refused(BL_SANDBOX_WORKSPACE, "/var/tmp", BL_ENOTSUP, "no bwrap in PATH",
-                 "install the package bubblewrap");
-    wrap_refused(BL_SANDBOX_READ_ONLY, NULL, BL_ENOTSUP, "no bwrap in PATH",
-                 "install the package bubblewrap");
+    wrap_refused(BL_SANDBOX_WORKSPACE, "/var/tmp", BL_ENOTSUP, "bwrap not found in PATH",
+                 "install bubblewrap");
+    wrap_refused(BL_SANDBOX_READ_ONLY, NULL, BL_ENOTSUP, "bwrap not found in PATH",
+                 "install bubblewrap");
     fake_end(&fake);
     fake_begin(&fake, "echo no luck; exit 1");
     wrap_refused(BL_SANDBOX_WORKSPACE, "/var/tmp", BL_ENOTSUP, "does not work here: no luck",
-                 "it needs user namespaces, and a root that is no chroot; see pidns in "
+                 "bubblewrap needs user namespaces, and does not work in a chroot; see pidns in "
                  "'belay doctor'");
     fake_end(&fake);
 }
@@ -194,7 +194,7 @@ static void only_absolute_folders_are_searched(void **state)
     bl_sandbox_check(&check);
     assert_int_equal(chdir(before), 0);
     free(before);
-    assert_string_equal(check.detail, "no bwrap in PATH");
+    assert_string_equal(check.detail, "bwrap not found in PATH");
     fake_end(&fake);
 }
 
@@ -224,7 +224,7 @@ static bool contains(const char *const *list, const char *word)
     return false;
 }
 
-static void death_and_session_are_the_wardens(void **state)
+static void bubblewrap_leaves_death_and_session_to_the_warden(void **state)
 {
     struct bl_arena arena = {0};
     struct fake fake;
@@ -248,7 +248,7 @@ static void death_and_session_are_the_wardens(void **state)
     bl_arena_done(&arena);
 }
 
-static void a_workspace_that_is_none_is_refused(void **state)
+static void invalid_workspace_is_refused(void **state)
 {
     struct bl_arena arena = {0};
     struct bl_error error = {0};
@@ -256,16 +256,16 @@ static void a_workspace_that_is_none_is_refused(void **state)
     static const char *const nothing[] = {NULL};
 
     (void)state;
-    wrap_refused(BL_SANDBOX_WORKSPACE, NULL, BL_EINVAL, "there is no workspace", "");
+    wrap_refused(BL_SANDBOX_WORKSPACE, NULL, BL_EINVAL, "no workspace given", "");
     wrap_refused(BL_SANDBOX_WORKSPACE, "/nonexistent/workspace", BL_ENOENT,
                  "the workspace /nonexistent/workspace: No such file", "");
     wrap_refused(BL_SANDBOX_WORKSPACE, "/etc/passwd", BL_EINVAL, "Not a directory", "");
     wrap_refused(BL_SANDBOX_WORKSPACE, "/etc/..", BL_EINVAL, "nothing would be protected",
-                 "choose a folder, or the sandbox read-only or off");
+                 "choose another folder, or the sandbox read-only or off");
     assert_int_equal(
         bl_sandbox_wrap(&arena, BL_SANDBOX_OFF, NULL, NULL, false, nothing, &wrapped, &error),
         BL_EINVAL);
-    assert_string_equal(error.message, "there is no command");
+    assert_string_equal(error.message, "no command given");
     bl_arena_done(&arena);
 }
 
@@ -284,11 +284,11 @@ static void names_are_parsed(void **state)
         struct bl_error error = {0};
         assert_int_equal(bl_sandbox_parse(wrong[i], &sandbox, &error), BL_EINVAL);
         assert_int_equal(sandbox, BL_SANDBOX_READ_ONLY);
-        assert_string_equal(error.hint, "it is read-only, workspace or off");
+        assert_string_equal(error.hint, "choose read-only, workspace or off");
     }
 }
 
-/* What it left behind would become our child. */
+/* A process that is left behind would become our child. */
 static void the_probe_leaves_no_process_behind(void **state)
 {
     struct bl_container_check check;
@@ -453,7 +453,7 @@ static void a_view_has_folders_to_read_and_folders_to_write(void **state)
     place_end(&place);
 }
 
-static void it_starts_in_the_workspace_links_undone(void **state)
+static void command_starts_in_the_workspace_without_links(void **state)
 {
     struct place place;
     char link[96], script[128];
@@ -510,7 +510,7 @@ static void it_sees_no_processes_but_its_own(void **state)
     place_end(&place);
 }
 
-/* As root it could, had it kept its capabilities. */
+/* Root could do it with its usual capabilities. */
 static void the_root_cannot_be_mounted_writable_again(void **state)
 {
     struct place place;
@@ -527,7 +527,7 @@ static void the_root_cannot_be_mounted_writable_again(void **state)
     place_end(&place);
 }
 
-/* Root's tools work in workspaces that belong to others. */
+/* Tools that run as root work in workspaces that belong to others. */
 static void root_may_write_where_another_user_owns(void **state)
 {
     struct place place;
@@ -543,7 +543,7 @@ static void root_may_write_where_another_user_owns(void **state)
     place_end(&place);
 }
 
-static void a_folder_for_temporary_files_elsewhere_is_forgotten(void **state)
+static void tmpdir_is_unset_in_the_sandbox(void **state)
 {
     struct place place;
 
@@ -605,26 +605,27 @@ static void in_a_sandbox_auto_is_the_strongest_container(void **state)
 }
 
 SUITE(sandbox, cmocka_unit_test(without_bubblewrap_it_says_what_to_install),
-      cmocka_unit_test(a_bubblewrap_that_works_is_named_with_its_version),
-      cmocka_unit_test(a_bubblewrap_that_works_by_hand_is_available),
-      cmocka_unit_test(one_that_fails_is_quoted),
-      cmocka_unit_test(one_that_dies_or_hangs_is_told_apart), cmocka_unit_test(it_is_tried_once),
-      cmocka_unit_test(what_is_not_available_is_an_error_and_never_falls_back),
+      cmocka_unit_test(working_bubblewrap_is_reported_with_its_version),
+      cmocka_unit_test(bubblewrap_that_works_in_a_shell_is_available),
+      cmocka_unit_test(failing_bubblewrap_is_quoted),
+      cmocka_unit_test(bubblewrap_that_dies_or_hangs_is_distinguished),
+      cmocka_unit_test(it_is_tried_once),
+      cmocka_unit_test(unavailable_sandbox_is_an_error_without_fallback),
       cmocka_unit_test(only_absolute_folders_are_searched),
       cmocka_unit_test(off_needs_nothing_and_changes_nothing),
-      cmocka_unit_test(death_and_session_are_the_wardens),
-      cmocka_unit_test(a_workspace_that_is_none_is_refused), cmocka_unit_test(names_are_parsed),
+      cmocka_unit_test(bubblewrap_leaves_death_and_session_to_the_warden),
+      cmocka_unit_test(invalid_workspace_is_refused), cmocka_unit_test(names_are_parsed),
       cmocka_unit_test(the_probe_leaves_no_process_behind),
       cmocka_unit_test(the_workspace_is_writable_and_nothing_outside_is),
       cmocka_unit_test(read_only_means_the_workspace_too), cmocka_unit_test(tmp_is_private),
       cmocka_unit_test(a_workspace_below_tmp_stays_in_sight),
       cmocka_unit_test(further_folders_are_as_writable_as_the_workspace),
       cmocka_unit_test(a_view_has_folders_to_read_and_folders_to_write),
-      cmocka_unit_test(it_starts_in_the_workspace_links_undone),
+      cmocka_unit_test(command_starts_in_the_workspace_without_links),
       cmocka_unit_test(exit_codes_pass_through), cmocka_unit_test(words_pass_through_as_they_are),
       cmocka_unit_test(it_sees_no_processes_but_its_own),
       cmocka_unit_test(the_root_cannot_be_mounted_writable_again),
       cmocka_unit_test(root_may_write_where_another_user_owns),
-      cmocka_unit_test(a_folder_for_temporary_files_elsewhere_is_forgotten),
+      cmocka_unit_test(tmpdir_is_unset_in_the_sandbox),
       cmocka_unit_test(the_network_is_off_unless_allowed),
       cmocka_unit_test(in_a_sandbox_auto_is_the_strongest_container));
