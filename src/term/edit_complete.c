@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Entries of a folder that are looked at: more than anybody would choose from. */
+/* Maximum number of entries of a folder that are read. */
 #define ENTRIES_MAX 100000
 
 static void add_candidate(struct bl_arena *arena, struct bl_list *candidates, struct bl_text text,
@@ -34,14 +34,15 @@ static void complete_command(struct bl_arena *arena, const struct edit_command *
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* What is looked for: names that begin with `name` in the folder that the word says. */
+/* A path to complete: names that begin with `name` in the folder named by the word. */
 struct path_word {
+    const char *mark;      /* precedes the path in the word: "@", or nothing */
     struct bl_text folder; /* of the word, with its '/'; may be empty */
     struct bl_text name;
     int directory; /* open */
 };
 
-/* Names that cannot be shown on a line are left out. */
+/* Names that cannot be displayed on a line are omitted. */
 static bool edit_complete_is_shown(const struct path_word *word, struct bl_text name)
 {
     if (!bl_text_starts_with(name, word->name) || bl_text_equal(name, BL_TEXT(".")))
@@ -75,7 +76,7 @@ static int compare_texts(const void *a, const void *b)
     return bl_text_compare(*first, *second);
 }
 
-/* Takes the open directory. */
+/* Takes ownership of the open directory. */
 static void edit_complete_read_folder(struct bl_arena *arena, const struct path_word *word,
                                       struct bl_list *candidates)
 {
@@ -91,9 +92,9 @@ static void edit_complete_read_folder(struct bl_arena *arena, const struct path_
     for (size_t i = 0; i < ENTRIES_MAX && (entry = readdir(folder)) != NULL; i++) {
         if (!edit_complete_is_shown(word, bl_text_from(entry->d_name)))
             continue;
-        struct bl_text text =
-            bl_arena_printf(arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(word->folder), entry->d_name,
-                            edit_complete_is_folder(word, entry) ? "/" : "");
+        struct bl_text text = bl_arena_printf(arena, "%s" BL_TEXT_FORMAT "%s%s", word->mark,
+                                              BL_TEXT_ARG(word->folder), entry->d_name,
+                                              edit_complete_is_folder(word, entry) ? "/" : "");
         bl_buffer_append(&found, (struct bl_text){(const char *)&text, sizeof text});
     }
     closedir(folder);
@@ -106,7 +107,7 @@ static void edit_complete_read_folder(struct bl_arena *arena, const struct path_
     bl_buffer_done(&found);
 }
 
-/* "~/" is the user's own folder, as everywhere. */
+/* "~/" is the user's home, as elsewhere. */
 static const char *folder_path(struct bl_arena *arena, struct bl_text folder)
 {
     const char *home = getenv("HOME");
@@ -123,6 +124,9 @@ static const char *folder_path(struct bl_arena *arena, struct bl_text folder)
 static void complete_path(struct bl_arena *arena, struct bl_text text, const char *directory,
                           struct bl_list *candidates)
 {
+    /* A file to attach to the prompt. */
+    bool marked = bl_text_starts_with(text, BL_TEXT("@"));
+    text = (struct bl_text){text.data + marked, text.size - marked};
     size_t split = text.size;
 
     while (split > 0 && text.data[split - 1] != '/')
@@ -130,6 +134,7 @@ static void complete_path(struct bl_arena *arena, struct bl_text text, const cha
     if (text.size > PATH_MAX || memchr(text.data, '\0', text.size) != NULL)
         return;
     struct path_word word = {
+        .mark = marked ? "@" : "",
         .folder = {text.data, split},
         .name = {text.data + split, text.size - split},
     };
@@ -143,6 +148,16 @@ static void complete_path(struct bl_arena *arena, struct bl_text text, const cha
         edit_complete_read_folder(arena, &word, candidates);
 }
 
+void edit_complete_commands(struct bl_arena *arena, const struct edit_line *line,
+                            const struct edit_command *commands, struct bl_list *ret_candidates)
+{
+    struct bl_text word = edit_line_word(line);
+
+    bl_list_init(ret_candidates);
+    if (line->cursor == word.size && word.size > 0 && word.data[0] == '/')
+        complete_command(arena, commands, word, ret_candidates);
+}
+
 void edit_complete(struct bl_arena *arena, const struct edit_line *line,
                    const struct edit_command *commands, const char *directory,
                    struct bl_list *ret_candidates)
@@ -153,7 +168,7 @@ void edit_complete(struct bl_arena *arena, const struct edit_line *line,
     bl_list_init(ret_candidates);
     if (first && (word.size == 0 || word.data[0] == '/'))
         complete_command(arena, commands, word, ret_candidates);
-    /* What begins like a command and is none may be a path. */
+    /* A word that looks like a command but is not one may be a path. */
     if (bl_list_empty(ret_candidates))
         complete_path(arena, word, directory, ret_candidates);
 }

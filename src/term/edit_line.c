@@ -1,6 +1,6 @@
 #include "term.h"
 
-/* How far back the start of a cluster is looked for in a text that has no ASCII. */
+/* How far back to search for the start of a cluster in a text without ASCII. */
 #define CLUSTER_SEARCH_MAX 4096
 
 void edit_line_init(struct edit_line *line, struct history *history)
@@ -15,6 +15,7 @@ void edit_line_init(struct edit_line *line, struct history *history)
     bl_buffer_init(&line->killed, EDIT_TEXT_MAX);
     bl_buffer_init(&line->draft, EDIT_TEXT_MAX);
     bl_buffer_init(&line->needle, 4096);
+    edit_undo_init(&line->undo);
 }
 
 void edit_line_done(struct edit_line *line)
@@ -23,6 +24,7 @@ void edit_line_done(struct edit_line *line)
     bl_buffer_done(&line->killed);
     bl_buffer_done(&line->draft);
     bl_buffer_done(&line->needle);
+    edit_undo_done(&line->undo);
 }
 
 struct bl_text edit_line_text(const struct edit_line *line)
@@ -32,7 +34,7 @@ struct bl_text edit_line_text(const struct edit_line *line)
 
 static struct bl_text part(struct bl_text text, size_t from, size_t to)
 {
-    /* An empty text may have no bytes at all to count from. */
+    /* An empty text may have no bytes to count from. */
     if (text.size == 0)
         return BL_TEXT("");
     return (struct bl_text){text.data + from, to - from};
@@ -40,8 +42,8 @@ static struct bl_text part(struct bl_text text, size_t from, size_t to)
 
 /* ---- Places in a text ------------------------------------------------------------------------ */
 
-/* A place at or before the start of the cluster that ends at `at` or goes on there (not 0), to
- * count from: an ASCII character always begins one. */
+/* Returns a place at or before the start of the cluster that ends or continues at `at` (not 0), to
+ * count from: an ASCII character always begins a cluster. */
 static size_t cluster_search_start(struct bl_text text, size_t at)
 {
     size_t start = at - 1;
@@ -88,7 +90,7 @@ static size_t term_edit_line_end(struct bl_text text, size_t at)
     return end == NULL ? text.size : (size_t)(end - text.data);
 }
 
-/* Letters, digits and whatever is not ASCII. */
+/* Letters, digits and everything that is not ASCII. */
 static bool in_word(struct bl_text text, size_t at)
 {
     unsigned char byte = (unsigned char)text.data[at];
@@ -114,7 +116,7 @@ static size_t word_right(struct bl_text text, size_t at)
     return at;
 }
 
-/* The place in the line that begins at `start` that is nearest to the column, not right of it. */
+/* Returns the place nearest to the column, not right of it, in the line that begins at `start`. */
 static size_t at_column(struct bl_text text, size_t start, size_t column)
 {
     struct bl_text line = part(text, start, term_edit_line_end(text, start));
@@ -144,11 +146,21 @@ void edit_line_set(struct edit_line *line, struct bl_text text)
     line->history_at = SIZE_MAX;
     line->goal_column = SIZE_MAX;
     line->killing = false;
+    line->vim.normal = false;
     bl_buffer_clear(&line->draft);
+    edit_undo_clear(&line->undo);
 }
 
-/* A mark belongs to what stands before it, also when that has just come there: the cursor goes to
- * the next place between clusters. */
+void edit_line_replace(struct edit_line *line, struct bl_text text)
+{
+    edit_undo_begin(&line->undo, edit_line_text(line), line->cursor);
+    set_text(line, text);
+    edit_undo_end(&line->undo, edit_line_text(line), false);
+    line->goal_column = SIZE_MAX;
+}
+
+/* A mark joins the character before it, even one that was just inserted: moves the cursor to the
+ * next place between clusters. */
 static void settle_cursor(struct edit_line *line)
 {
     struct bl_text text = edit_line_text(line);
@@ -176,7 +188,7 @@ void edit_line_insert(struct edit_line *line, struct bl_text text)
     settle_cursor(line);
 }
 
-static void remove_part(struct edit_line *line, size_t from, size_t to)
+void edit_line_remove(struct edit_line *line, size_t from, size_t to)
 {
     struct bl_buffer *buffer = &line->text;
 
@@ -188,7 +200,7 @@ static void remove_part(struct edit_line *line, size_t from, size_t to)
     settle_cursor(line);
 }
 
-/* Kills one after another make one text. */
+/* Consecutive kills are joined to one text. */
 static void kill_part(struct edit_line *line, size_t from, size_t to, bool added_before)
 {
     struct bl_text killed = part(edit_line_text(line), from, to);
@@ -207,10 +219,10 @@ static void kill_part(struct edit_line *line, size_t from, size_t to, bool added
     } else {
         bl_buffer_append(&line->killed, killed);
     }
-    remove_part(line, from, to);
+    edit_line_remove(line, from, to);
 }
 
-/* The two clusters before the cursor, or at its sides, change places. */
+/* Swaps the two clusters before the cursor, or on both sides of it. */
 static void transpose(struct edit_line *line)
 {
     struct bl_text text = edit_line_text(line);
@@ -241,7 +253,7 @@ static size_t history_size(const struct edit_line *line)
     return line->history == NULL ? 0 : history_count(line->history);
 }
 
-/* SIZE_MAX: what was being written. */
+/* Shows an entry of the history; SIZE_MAX shows the draft. */
 static void show_entry(struct edit_line *line, size_t index)
 {
     if (line->history_at == SIZE_MAX && index != SIZE_MAX) {
@@ -300,7 +312,7 @@ static void show_found(struct edit_line *line, size_t before)
 
     if (needle.size > 0 && line->history != NULL)
         found = history_search(line->history, needle, before);
-    /* What was found last stays on show while nothing older holds the needle. */
+    /* The last match stays visible while no older entry contains the needle. */
     line->found = found;
     if (found == SIZE_MAX)
         return;
@@ -310,7 +322,7 @@ static void show_found(struct edit_line *line, size_t before)
     settle_cursor(line);
 }
 
-/* What is there now is what comes back when nothing is taken. */
+/* Begins a search. The current text is restored if it is cancelled. */
 static void begin_search(struct edit_line *line)
 {
     end_search(line);
@@ -318,7 +330,8 @@ static void begin_search(struct edit_line *line)
     line->searching = true;
 }
 
-/* False: the search has ended, and the key is still to be looked at. */
+/* Returns false if the key is not for the search, which may have ended: the caller handles the
+ * key. */
 static bool search_key(struct edit_line *line, const struct key *key)
 {
     size_t newest = history_size(line);
@@ -372,7 +385,7 @@ static bool move_key(struct edit_line *line, enum key_type type)
     }
 }
 
-/* To the start or end of the line; where it is there already, the line feed goes. */
+/* Kills to the start or end of the line; at that place already, kills the line feed. */
 static bool kill_key(struct edit_line *line, enum key_type type, bool added_before)
 {
     struct bl_text text = edit_line_text(line);
@@ -407,15 +420,15 @@ static bool change_key(struct edit_line *line, const struct key *key)
     case KEY_PASTE: edit_line_insert(line, key->text); return true;
     case KEY_NEWLINE: edit_line_insert(line, BL_TEXT("\n")); return true;
     case KEY_BACKSPACE:
-        remove_part(line, edit_text_previous(text, line->cursor), line->cursor);
+        edit_line_remove(line, edit_text_previous(text, line->cursor), line->cursor);
         return true;
     case KEY_EOF:
         if (text.size == 0)
             return false;
-        remove_part(line, line->cursor, edit_text_next(text, line->cursor));
+        edit_line_remove(line, line->cursor, edit_text_next(text, line->cursor));
         return true;
     case KEY_DELETE:
-        remove_part(line, line->cursor, edit_text_next(text, line->cursor));
+        edit_line_remove(line, line->cursor, edit_text_next(text, line->cursor));
         return true;
     case KEY_YANK: edit_line_insert(line, bl_buffer_text(&line->killed)); return true;
     case KEY_TRANSPOSE: transpose(line); return true;
@@ -423,7 +436,7 @@ static bool change_key(struct edit_line *line, const struct key *key)
     }
 }
 
-bool edit_line_key(struct edit_line *line, const struct key *key)
+static bool edit_line_plain_key(struct edit_line *line, const struct key *key)
 {
     bool added_before = line->killing;
 
@@ -441,6 +454,57 @@ bool edit_line_key(struct edit_line *line, const struct key *key)
     }
     return move_key(line, key->type) || kill_key(line, key->type, added_before) ||
            change_key(line, key);
+}
+
+static bool edit_line_go_back(struct edit_line *line, bool back)
+{
+    struct bl_text text = edit_line_text(line);
+    struct edit_state state;
+
+    if (back ? edit_undo_back(&line->undo, text, line->cursor, &state)
+             : edit_undo_forward(&line->undo, &state)) {
+        set_text(line, state.text);
+        line->cursor = state.cursor < state.text.size ? state.cursor : state.text.size;
+    }
+    line->goal_column = SIZE_MAX;
+    return true;
+}
+
+/* Handles one key, as one change. */
+static bool edit_line_take_key(struct edit_line *line, const struct key *key)
+{
+    bool typed = key->type == KEY_TEXT && !(line->vim.on && line->vim.normal);
+    enum edit_vim_result vim = EDIT_VIM_NONE;
+
+    edit_undo_begin(&line->undo, edit_line_text(line), line->cursor);
+    if (!line->searching)
+        vim = edit_vim_key(line, key);
+    bool taken = vim != EDIT_VIM_NONE || edit_line_plain_key(line, key);
+    edit_undo_end(&line->undo, edit_line_text(line), typed);
+    /* A blank ends a group of changes for undo. */
+    if (typed && bl_text_ends_with(key->text, BL_TEXT(" ")))
+        line->undo.typing = false;
+    if (vim == EDIT_VIM_UNDO || vim == EDIT_VIM_REDO)
+        return edit_line_go_back(line, vim == EDIT_VIM_UNDO);
+    return taken;
+}
+
+bool edit_line_key(struct edit_line *line, const struct key *key)
+{
+    struct bl_text rest = key->text;
+    struct text_cluster cluster;
+    struct key each = *key;
+
+    if (!line->searching && (key->type == KEY_UNDO || key->type == KEY_REDO))
+        return edit_line_go_back(line, key->type == KEY_UNDO);
+    if (!line->vim.on || key->type != KEY_TEXT)
+        return edit_line_take_key(line, key);
+    /* In normal mode each character is a command. */
+    while (text_cluster_next(&rest, &cluster)) {
+        each.text = cluster.bytes;
+        edit_line_take_key(line, &each);
+    }
+    return true;
 }
 
 /* ---- Completion ------------------------------------------------------------------------------ */
@@ -470,7 +534,7 @@ static struct bl_text common_start(struct bl_text a, struct bl_text b)
     return bl_utf8_cut(a, size);
 }
 
-/* A blank that is there already does for the one that is due. */
+/* Inserts a blank, unless there is one already. */
 static void insert_blank(struct edit_line *line)
 {
     struct bl_text text = edit_line_text(line);
@@ -493,7 +557,7 @@ bool edit_line_complete(struct edit_line *line, const struct bl_list *candidates
     bool longer = common.size > word.size || (single && !bl_text_equal(common, word));
     bool blank = single && !bl_text_ends_with(common, BL_TEXT("/"));
     if (longer) {
-        remove_part(line, line->cursor - word.size, line->cursor);
+        edit_line_remove(line, line->cursor - word.size, line->cursor);
         edit_line_insert(line, common);
     }
     if (blank)

@@ -1,19 +1,19 @@
 /* Design notes.
  *
- * A draw lays out all lines that are to be seen, and then writes those that are not on the screen
- * already. Terminals differ about the width of some characters, so nothing that matters depends on
- * our count of columns: lines do not wrap while ours are drawn (what is too wide for the terminal
- * is cut, and no line becomes two), and where a line holds more than ASCII the cursor is put into
- * its place by writing what stands before it again.
+ * A draw lays out all visible lines, and then writes those that are not on the screen already.
+ * Terminals differ about the width of some characters, so nothing important depends on our count of
+ * columns: lines do not wrap while ours are drawn (a line too wide for the terminal is cut, and
+ * never becomes two), and in a line with more than ASCII the cursor is placed by writing the text
+ * before it again.
  *
- * The text that is being written keeps one column free at the right, where the cursor is after a
- * full line. */
+ * The input text keeps one column free at the right, for the cursor after a full line. */
 #include "term.h"
 
 #include <stdlib.h>
 
-#define TAB_WIDTH 4
-/* Of a text of many lines, or one long line, so much before the cursor is laid out. */
+#define TAB_WIDTH       4
+#define SPACED_ROWS_MIN 12u
+/* Of a text with many lines, or one long line, only this much before the cursor is laid out. */
 #define LAYOUT_BACK_MAX ((size_t)256 * 1024)
 
 static const struct bl_text replacement = {"\xEF\xBF\xBD", 3};
@@ -24,7 +24,7 @@ struct row {
     size_t width;
 };
 
-/* A part of the text that is being written that goes on one line. */
+/* A part of the input text that goes on one line. */
 struct input_row {
     size_t start;
     size_t end;
@@ -38,12 +38,12 @@ struct drawing {
     size_t count;
     size_t cursor_row;
     size_t cursor_column;
-    struct bl_text cursor_prefix; /* what stands before the cursor in its line */
+    struct bl_text cursor_prefix; /* the text before the cursor in its line */
 };
 
 /* ---- Text with escape sequences -------------------------------------------------------------- */
 
-/* Size of the escape sequence at the front; 0: there is none. */
+/* Returns the size of the escape sequence at the start, or 0. */
 static size_t escape_size(struct bl_text text)
 {
     if (text.size < 2 || text.data[0] != '\x1B')
@@ -66,7 +66,7 @@ static size_t escape_size(struct bl_text text)
     return text.size;
 }
 
-/* A line that was laid out by others, cut to the columns; what it switches on is switched off. */
+/* Cuts a line laid out by the caller to the columns, and resets its style at the end. */
 static struct row cut_row(struct bl_arena *arena, struct bl_text text, size_t columns)
 {
     struct bl_text rest = text;
@@ -94,9 +94,10 @@ static struct row cut_row(struct bl_arena *arena, struct bl_text text, size_t co
     return row;
 }
 
-/* ---- The text that is being written ---------------------------------------------------------- */
+/* ---- The input text -------------------------------------------------------------------------- */
 
-/* The most columns that a terminal may take for a cluster: some draw each part of a sequence. */
+/* Returns the most columns that a terminal may take for a cluster: some draw each part of a
+ * sequence. */
 static size_t width_at_most(const struct text_cluster *cluster)
 {
     struct bl_text rest = cluster->bytes;
@@ -111,7 +112,7 @@ static size_t width_at_most(const struct text_cluster *cluster)
     return sum > cluster->width ? sum : cluster->width;
 }
 
-/* What a cluster looks like when it begins in that column of its line. */
+/* Returns the appearance of a cluster that begins in that column of its line. */
 static struct row cluster_shown(const struct text_cluster *cluster, size_t column, char caret[2])
 {
     unsigned char byte = (unsigned char)cluster->bytes.data[0];
@@ -132,12 +133,12 @@ static struct row cluster_shown(const struct text_cluster *cluster, size_t colum
     return (struct row){cluster->bytes, width_at_most(cluster)};
 }
 
-/* How the text is laid out. */
+/* The layout of the input text. */
 struct layout {
     struct bl_text text;
     size_t cursor;
     size_t columns;        /* for the text: without prompt and the free column */
-    size_t before;         /* rows to go on for after the cursor's */
+    size_t before;         /* number of rows to lay out after the cursor's */
     struct bl_buffer rows; /* struct input_row */
     size_t cursor_row;
     size_t cursor_column;
@@ -208,7 +209,7 @@ static void layout_run(struct layout *layout, size_t from)
     }
 }
 
-/* Where to begin: so many lines before the cursor, and not too far from it. */
+/* Returns where to begin: `lines` lines before the cursor, and not too far from it. */
 static size_t layout_start(struct bl_text text, size_t cursor, size_t lines)
 {
     size_t far = cursor > LAYOUT_BACK_MAX ? cursor - LAYOUT_BACK_MAX : 0;
@@ -221,7 +222,7 @@ static size_t layout_start(struct bl_text text, size_t cursor, size_t lines)
     }
     if (at == 0)
         return 0;
-    /* In the middle of a long line: at a place that stays the same while the cursor moves on. */
+    /* In the middle of a long line: at a place that stays the same while the cursor moves. */
     at = at / LAYOUT_BACK_MAX * LAYOUT_BACK_MAX;
     while (at < cursor && ((unsigned char)text.data[at] & 0xC0) == 0x80)
         at++;
@@ -267,7 +268,7 @@ static void add_row(struct drawing *drawing, struct row row)
         drawing->rows[drawing->count++] = row;
 }
 
-/* `count` lines of a text that was laid out, from line `first` on. */
+/* Adds `count` lines of a laid-out text, from line `first` on. */
 static void edit_screen_add_lines(struct drawing *drawing, struct bl_text text, size_t first,
                                   size_t count)
 {
@@ -279,7 +280,7 @@ static void edit_screen_add_lines(struct drawing *drawing, struct bl_text text, 
     }
 }
 
-/* The prompt, or blanks of its width. Without room for it there is none. */
+/* The prompt, or blanks of its width. Omitted if there is no room. */
 struct prompt {
     struct row first;
     struct row others;
@@ -333,7 +334,7 @@ static void edit_screen_add_input(struct drawing *drawing, const struct layout *
     }
 }
 
-/* What stands below the line. */
+/* Returns the text below the input line. */
 static struct bl_text menu_text(struct drawing *drawing)
 {
     const struct edit_line *line = drawing->view->line;
@@ -345,7 +346,7 @@ static struct bl_text menu_text(struct drawing *drawing)
         shown_text(&drawing->arena, bl_buffer_text(&line->needle), BL_TEXT("search: "), &width);
     bool nothing = line->needle.size > 0 && line->found == SIZE_MAX;
     return bl_arena_printf(&drawing->arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(needle),
-                           nothing ? " (nothing found)" : "");
+                           nothing ? " (no match)" : "");
 }
 
 static size_t least(size_t a, size_t b)
@@ -353,8 +354,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Gives out the lines there are: to the text that is being written and the menu, to the status, and
- * what is left to what is being said. */
+/* Distributes the available lines: to the input text and the menu, to the status, and the rest to
+ * the output in progress. */
 static void lay_out(struct drawing *drawing)
 {
     const struct edit_screen *screen = drawing->screen;
@@ -374,7 +375,8 @@ static void lay_out(struct drawing *drawing)
     struct bl_text menu = menu_text(drawing);
     size_t menu_lines = edit_screen_count_lines(menu);
     size_t status = view->status.size > 0 && room > (view->line != NULL ? 1 : 0);
-    room -= status;
+    size_t space = status > 0 && view->spaced && screen->rows >= SPACED_ROWS_MIN;
+    room -= status + 2 * space;
     size_t input = least(layout_count(&layout), room - least(menu_lines, room / 2));
     room -= input;
     menu_lines = least(menu_lines, room);
@@ -383,8 +385,10 @@ static void lay_out(struct drawing *drawing)
     size_t live = least(live_lines, room);
 
     edit_screen_add_lines(drawing, view->live, live_lines - live, live);
+    edit_screen_add_lines(drawing, BL_TEXT("\n"), 0, space);
     if (status > 0)
         edit_screen_add_lines(drawing, view->status, 0, 1);
+    edit_screen_add_lines(drawing, BL_TEXT("\n"), 0, space);
     edit_screen_add_input(drawing, &layout, &prompt, input);
     edit_screen_add_lines(drawing, menu, 0, menu_lines);
     bl_buffer_done(&layout.rows);
@@ -398,14 +402,14 @@ static void move(struct bl_buffer *out, size_t count, char direction)
         bl_buffer_printf(out, "\x1B[%zu%c", count, direction);
 }
 
-/* From the first column on. Not all at once: tmux takes a screen that is erased from its very first
- * cell on for one to keep, and puts it into the history. */
+/* Erases from the first column on, but not all at once: if a screen is erased from its very first
+ * cell on, tmux moves it into the history. */
 static void erase_below(struct bl_buffer *out)
 {
     bl_buffer_append(out, BL_TEXT("\x1B[K\x1B[2G\x1B[J\r"));
 }
 
-/* To the first of our lines. */
+/* Moves to the first of our lines. */
 static void go_home(const struct edit_screen *screen, struct bl_buffer *out)
 {
     move(out, screen->cursor_row, 'A');
@@ -421,8 +425,8 @@ static bool edit_screen_is_plain(struct bl_text text)
     return true;
 }
 
-/* Lines for the conversation. Each may be wider than we think: these wrap, and nothing of them is
- * lost. */
+/* Writes lines of the conversation. A line may be wider than we count: then it wraps, without
+ * loss. */
 static void write_above(const struct edit_screen *screen, struct bl_text above,
                         struct bl_arena *arena, struct bl_buffer *out)
 {
@@ -440,7 +444,7 @@ static void write_above(const struct edit_screen *screen, struct bl_text above,
     erase_below(out);
 }
 
-/* Erasing after a line that fills the screen would take its last character. */
+/* Erasing after a line that fills the screen would remove its last character. */
 static void edit_screen_write_row(const struct edit_screen *screen, const struct row *row,
                                   struct bl_buffer *out)
 {
@@ -453,14 +457,15 @@ static void edit_screen_write_row(const struct edit_screen *screen, const struct
         bl_buffer_append(out, BL_TEXT("\x1B[K"));
 }
 
-/* Goes from line `at` down to line `to`, which may be the first below all of ours, and so new. */
+/* Moves from line `at` down to line `to`, which may be a new one just below ours. */
 static void go_down(struct bl_buffer *out, size_t at, size_t to)
 {
     for (; at < to; at++)
         bl_buffer_append(out, BL_TEXT("\r\n"));
 }
 
-/* Writes what has changed; returns the line where that leaves the cursor. SIZE_MAX: nothing has. */
+/* Writes the changed lines. Returns the line of the cursor afterwards, or SIZE_MAX if nothing
+ * changed. */
 static size_t write_rows(struct edit_screen *screen, const struct drawing *drawing,
                          struct bl_buffer *out)
 {
@@ -520,7 +525,7 @@ void edit_screen_draw(struct edit_screen *screen, const struct edit_view *view,
     drawing->screen = screen;
     drawing->view = view;
     lay_out(drawing);
-    /* Where nothing is written there is no place for a cursor. */
+    /* Without an input line there is no place for a cursor. */
     bool hidden = view->line == NULL && drawing->count > 0;
     bl_buffer_append(out, BL_TEXT("\x1B[?2026h\x1B[?25l"));
     go_home(screen, out);
@@ -560,7 +565,7 @@ void edit_screen_clear(struct edit_screen *screen, struct bl_buffer *out)
     screen->cursor_hidden = false;
 }
 
-/* Lines on the screen that a line takes which was written when it was wider. */
+/* Returns the number of screen lines taken by a line that was written when the screen was wider. */
 static size_t reflowed(size_t width, size_t columns)
 {
     return width <= columns ? 1 : (width + columns - 1) / columns;

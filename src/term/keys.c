@@ -1,18 +1,18 @@
 /* Design notes.
  *
- * What comes from a terminal are characters, control characters, and sequences that begin with ESC.
- * A person can press Escape, too, and Alt with a key comes as ESC and that key: so the beginnings
- * of sequences that a person can type (ESC, ESC [, ESC O, …) are sequences only if the rest follows
- * at once. Anything longer cannot be typed, and is waited for however slow the line is; a control
+ * A terminal sends characters, control characters, and sequences that begin with ESC. A user can
+ * press Escape, too, and Alt with a key arrives as ESC and that key: so the starts of sequences
+ * that a user can type (ESC, ESC [, ESC O, …) are sequences only if the rest follows at once.
+ * Anything longer cannot be typed, and the rest is awaited however slow the line is; a control
  * character ends it, so that Ctrl+C is never swallowed.
  *
- * All decisions are about bytes, never about which of them came together: however a stream is cut,
- * the keys are the same. */
+ * All decisions depend on bytes, never on which of them arrived together: however a stream is
+ * split, the keys are the same. */
 #include "term.h"
 
 #define ESCAPE            '\x1B'
 #define SEQUENCE_SIZE_MAX 64
-/* Memory of a large paste is given back. */
+/* Memory of a larger paste is freed. */
 #define PASTE_KEEP_MAX ((size_t)256 * 1024)
 
 static const struct bl_text paste_end = {"\x1B[201~", 6};
@@ -27,18 +27,18 @@ enum {
 
 enum step {
     STEP_KEY,   /* a key is complete */
-    STEP_AGAIN, /* something was taken that is no key */
+    STEP_AGAIN, /* input was consumed that is not a key */
     STEP_WAIT,  /* more bytes are needed */
 };
 
 /* A sequence that begins with ESC [ or ESC O. */
 struct sequence {
     size_t size;
-    char final;  /* 0: it was broken off */
-    char marker; /* '?', '<', …; 0: none */
+    char final;  /* 0 if it was interrupted */
+    char marker; /* '?', '<', …; 0 for none */
     unsigned count;
     unsigned values[4];
-    unsigned parts[4]; /* what stands after a colon */
+    unsigned parts[4]; /* values after a colon */
 };
 
 void keys_init(struct keys *keys)
@@ -77,14 +77,15 @@ static bool keys_is_control(char byte)
 struct known_key {
     uint32_t code;
     enum key_type type;
-    enum key_type by_word; /* with Alt or Ctrl, if that makes a difference */
+    enum key_type by_word; /* with Alt or Ctrl, if they make a difference */
 };
 
 static const struct known_key controls[] = {
     {0x01, KEY_HOME, 0},      {0x02, KEY_LEFT, 0},       {0x03, KEY_INTERRUPT, 0},
     {0x04, KEY_EOF, 0},       {0x05, KEY_END, 0},        {0x06, KEY_RIGHT, 0},
     {0x08, KEY_BACKSPACE, 0}, {0x09, KEY_TAB, 0},        {0x0A, KEY_NEWLINE, 0},
-    {0x0B, KEY_KILL_END, 0},  {0x0C, KEY_CLEAR, 0},      {0x0D, KEY_ENTER, 0},
+    {0x07, KEY_EDITOR, 0},    {0x1F, KEY_UNDO, 0},       {0x0B, KEY_KILL_END, 0},
+    {0x0C, KEY_CLEAR, 0},     {0x0F, KEY_EXPAND, 0},     {0x0D, KEY_ENTER, 0},
     {0x0E, KEY_DOWN, 0},      {0x10, KEY_UP, 0},         {0x12, KEY_SEARCH, 0},
     {0x14, KEY_TRANSPOSE, 0}, {0x15, KEY_KILL_START, 0}, {0x17, KEY_KILL_WORD, 0},
     {0x19, KEY_YANK, 0},      {0x1A, KEY_SUSPEND, 0},    {0x1B, KEY_ESCAPE, 0},
@@ -95,7 +96,7 @@ static const struct known_key with_alt[] = {
     {'b', KEY_WORD_LEFT, 0},  {'B', KEY_WORD_LEFT, 0},      {'f', KEY_WORD_RIGHT, 0},
     {'F', KEY_WORD_RIGHT, 0}, {'d', KEY_KILL_WORD_NEXT, 0}, {'D', KEY_KILL_WORD_NEXT, 0},
     {'\r', KEY_NEWLINE, 0},   {'\n', KEY_NEWLINE, 0},       {0x08, KEY_KILL_WORD, 0},
-    {0x7F, KEY_KILL_WORD, 0},
+    {0x7F, KEY_KILL_WORD, 0}, {'r', KEY_REDO, 0},           {'R', KEY_REDO, 0},
 };
 
 /* CSI number ~ */
@@ -106,7 +107,7 @@ static const struct known_key numbered[] = {
     {8, KEY_END, 0},
 };
 
-/* CSI letter; rxvt writes small ones with Shift. */
+/* CSI letter; rxvt sends lower case with Shift. */
 static const struct known_key lettered[] = {
     {'A', KEY_UP, 0},
     {'a', KEY_UP, 0},
@@ -162,7 +163,8 @@ static void take_parameter(struct sequence *sequence, bool *part, char byte)
         *value = *value * 10 + (unsigned)(byte - '0');
 }
 
-/* rxvt ends a key with Shift in a dollar sign; elsewhere that is in the middle of a sequence. */
+/* rxvt ends a key with Shift in a dollar sign; elsewhere a dollar sign is in the middle of a
+ * sequence. */
 static bool is_final(const struct sequence *sequence, char byte, char before)
 {
     if (byte == '$')
@@ -170,8 +172,8 @@ static bool is_final(const struct sequence *sequence, char byte, char before)
     return byte >= 0x40 && byte <= 0x7E;
 }
 
-/* The sequence at the front of `text`, whose first two bytes are its introducer. False: it is not
- * complete yet. */
+/* Decodes the sequence at the start of `text`, whose first two bytes are its introducer. Returns
+ * false if it is incomplete. */
 static bool keys_scan_sequence(struct bl_text text, struct sequence *ret_sequence)
 {
     struct sequence sequence = {0};
@@ -202,14 +204,14 @@ static bool keys_scan_sequence(struct bl_text text, struct sequence *ret_sequenc
     return sequence.final != 0 || at < text.size || at == SEQUENCE_SIZE_MAX;
 }
 
-/* Modifiers as bits; they come as a number one higher. */
+/* Returns modifiers as bits; they are sent as a number one higher. */
 static unsigned modifiers_of(const struct sequence *sequence, unsigned index)
 {
     unsigned value = index < sequence->count ? sequence->values[index] : 0;
     return value == 0 ? 0 : value - 1;
 }
 
-/* A character with modifiers, as kitty and xterm (modifyOtherKeys) send it. */
+/* Returns the key of a character with modifiers, as kitty and xterm (modifyOtherKeys) send it. */
 static enum key_type character_type(struct keys *keys, const struct sequence *sequence,
                                     uint32_t code, uint32_t shifted, unsigned modifiers,
                                     struct bl_text *ret_text)
@@ -278,9 +280,9 @@ static enum key_type sequence_type(struct keys *keys, const struct sequence *seq
     return FIND(lettered, (unsigned char)sequence->final, modifiers);
 }
 
-/* ---- What begins with ESC -------------------------------------------------------------------- */
+/* ---- Input that begins with ESC -------------------------------------------------------------- */
 
-static enum step keys_give(struct keys *keys, size_t size, enum key_type type, struct key *ret_key)
+static enum step keys_emit(struct keys *keys, size_t size, enum key_type type, struct key *ret_key)
 {
     keys->taken += size;
     *ret_key = (struct key){.type = type};
@@ -300,7 +302,7 @@ static bool is_mouse(const struct sequence *sequence, char introducer)
     return introducer == '[' && sequence->final == 'M' && sequence->size == 3;
 }
 
-/* `skip` is 1 where an ESC for Alt stands before the sequence. */
+/* `skip` is 1 if an ESC for Alt precedes the sequence. */
 static enum step take_sequence(struct keys *keys, struct bl_text text, size_t skip,
                                struct key *ret_key)
 {
@@ -314,7 +316,7 @@ static enum step take_sequence(struct keys *keys, struct bl_text text, size_t sk
     if (sequence.final == 0) {
         if (sequence.size == SEQUENCE_SIZE_MAX)
             keys->state = KEYS_IN_SEQUENCE;
-        return keys_give(keys, size, KEY_UNKNOWN, ret_key);
+        return keys_emit(keys, size, KEY_UNKNOWN, ret_key);
     }
     if (is_mouse(&sequence, bytes.data[1])) {
         for (size_t end = size + 3; size < end; size++) {
@@ -323,7 +325,7 @@ static enum step take_sequence(struct keys *keys, struct bl_text text, size_t sk
             if (keys_is_control(text.data[size]))
                 break;
         }
-        return keys_give(keys, size, KEY_UNKNOWN, ret_key);
+        return keys_emit(keys, size, KEY_UNKNOWN, ret_key);
     }
     if (bytes.data[1] == '[' && sequence.final == '~' && sequence.marker == 0 &&
         sequence.values[0] == 200) {
@@ -331,8 +333,10 @@ static enum step take_sequence(struct keys *keys, struct bl_text text, size_t sk
         begin_paste(keys);
         return STEP_AGAIN;
     }
+    if (sequence.marker == '?' && sequence.final == 'c')
+        return keys_emit(keys, size, KEY_REPLY, ret_key);
     enum key_type type = sequence_type(keys, &sequence, bytes.data[1], skip > 0, &typed);
-    keys_give(keys, size, type, ret_key);
+    keys_emit(keys, size, type, ret_key);
     ret_key->text = typed;
     return STEP_KEY;
 }
@@ -342,7 +346,7 @@ static bool opens_string(char byte)
     return byte == ']' || byte == 'P' || byte == '_' || byte == '^' || byte == 'X';
 }
 
-/* ESC and a character: Alt. */
+/* Decodes ESC and a character: Alt. */
 static enum step take_alt(struct keys *keys, struct bl_text text, struct key *ret_key)
 {
     struct bl_text rest = {text.data + 1, text.size - 1};
@@ -352,44 +356,47 @@ static enum step take_alt(struct keys *keys, struct bl_text text, struct key *re
     if (keys_is_control(rest.data[0])) {
         enum key_type type = FIND(with_alt, (unsigned char)rest.data[0], 0);
         if (type == KEY_UNKNOWN)
-            return keys_give(keys, 1, KEY_ESCAPE, ret_key);
-        return keys_give(keys, 2, type, ret_key);
+            return keys_emit(keys, 1, KEY_ESCAPE, ret_key);
+        return keys_emit(keys, 2, type, ret_key);
     }
     size_t size = bl_utf8_decode(rest, &character);
     if (size == 0 && bl_utf8_valid_prefix(rest, &cut) == 0 && cut)
         return STEP_WAIT;
-    return keys_give(keys, 1 + (size == 0 ? 1 : size),
+    return keys_emit(keys, 1 + (size == 0 ? 1 : size),
                      size == 0 ? KEY_UNKNOWN : FIND(with_alt, character, 0), ret_key);
 }
 
-static enum step keys_take_escape(struct keys *keys, struct bl_text text, bool patient,
+static enum step keys_take_escape(struct keys *keys, struct bl_text text, bool may_wait,
                                   struct key *ret_key)
 {
     if (text.size == 1)
-        return patient ? STEP_WAIT : keys_give(keys, 1, KEY_ESCAPE, ret_key);
+        return may_wait || keys->expecting ? STEP_WAIT : keys_emit(keys, 1, KEY_ESCAPE, ret_key);
     char second = text.data[1];
+    may_wait = may_wait || (keys->expecting && (second == '[' || second == ']'));
     if (second == ESCAPE) {
         /* rxvt sends Alt with an arrow as ESC and its sequence. */
         bool introduces = text.size > 2 && (text.data[2] == '[' || text.data[2] == 'O');
         bool alone = text.size == 2 || (text.size == 3 && introduces);
-        if (alone && patient)
+        if (alone && may_wait)
             return STEP_WAIT;
         if (alone || !introduces)
-            return keys_give(keys, 1, KEY_ESCAPE, ret_key);
+            return keys_emit(keys, 1, KEY_ESCAPE, ret_key);
         return take_sequence(keys, text, 1, ret_key);
     }
     bool introduced = second == '[' || second == 'O' || opens_string(second);
     if (introduced && text.size == 2)
-        return patient ? STEP_WAIT : keys_give(keys, 2, KEY_UNKNOWN, ret_key);
+        return may_wait ? STEP_WAIT : keys_emit(keys, 2, KEY_UNKNOWN, ret_key);
     if (!introduced)
         return take_alt(keys, text, ret_key);
     if (second == '[' || second == 'O')
         return take_sequence(keys, text, 0, ret_key);
     keys->state = KEYS_IN_STRING;
-    return keys_give(keys, 2, KEY_UNKNOWN, ret_key);
+    keys->opener = second;
+    keys->reply_size = 0;
+    return keys_emit(keys, 2, KEY_UNKNOWN, ret_key);
 }
 
-/* ---- What is skipped ------------------------------------------------------------------------- */
+/* ---- Skipped input --------------------------------------------------------------------------- */
 
 static enum step skip_sequence(struct keys *keys, struct bl_text text)
 {
@@ -405,21 +412,49 @@ static enum step skip_sequence(struct keys *keys, struct bl_text text)
     return STEP_WAIT;
 }
 
-/* Up to BEL or ESC \; any other control character is not of it. */
-static enum step skip_string(struct keys *keys, struct bl_text text, bool patient)
+static void keep_reply(struct keys *keys, struct bl_text text)
+{
+    size_t room = sizeof keys->reply - keys->reply_size;
+    size_t size = text.size < room ? text.size : room;
+
+    memcpy(keys->reply + keys->reply_size, text.data, size);
+    keys->reply_size += size;
+}
+
+/* Handles the end of a string: a report of the background, or an unrequested reply. */
+static enum step end_string(struct keys *keys, struct key *ret_key)
+{
+    struct bl_text reply = {keys->reply, keys->reply_size};
+    bool ascii = true;
+
+    keys->state = KEYS_PLAIN;
+    for (size_t i = 0; i < reply.size; i++)
+        ascii = ascii && (unsigned char)reply.data[i] < 0x80;
+    if (keys->opener != ']' || !ascii || !bl_text_starts_with(reply, BL_TEXT("11;")))
+        return STEP_AGAIN;
+    *ret_key = (struct key){.type = KEY_REPLY, .text = reply};
+    return STEP_KEY;
+}
+
+/* Skips up to BEL or ESC \; any other control character is not part of the string. */
+static enum step skip_string(struct keys *keys, struct bl_text text, bool may_wait,
+                             struct key *ret_key)
 {
     size_t size = 0;
 
     while (size < text.size && !keys_is_control(text.data[size]))
         size++;
+    keep_reply(keys, (struct bl_text){text.data, size});
     keys->taken += size;
     if (size == text.size || (text.data[size] == ESCAPE && size + 1 == text.size)) {
-        if (patient)
+        if (may_wait || keys->expecting)
             return STEP_WAIT;
     } else if (text.data[size] == '\a') {
         keys->taken += 1;
+        return end_string(keys, ret_key);
     } else if (text.data[size] == ESCAPE && text.data[size + 1] == '\\') {
         keys->taken += 2;
+        return end_string(keys, ret_key);
     }
     keys->state = KEYS_PLAIN;
     return STEP_AGAIN;
@@ -436,7 +471,7 @@ static void paste_append(struct keys *keys, struct bl_text text)
     keys->paste_cut = keys->paste_cut || fits.size < text.size;
 }
 
-/* Valid text; CR and CR LF become LF. */
+/* Adds valid text; CR and CR LF become LF. */
 static void paste_lines(struct keys *keys, struct bl_text text)
 {
     while (text.size > 0) {
@@ -459,7 +494,7 @@ static void paste_lines(struct keys *keys, struct bl_text text)
     }
 }
 
-/* Returns how much of it was taken: all, unless a character may go on in the next bytes. */
+/* Returns how many bytes were consumed: all, unless a character may continue in the next bytes. */
 static size_t paste_bytes(struct keys *keys, struct bl_text text, bool may_go_on)
 {
     size_t taken = 0;
@@ -478,7 +513,7 @@ static size_t paste_bytes(struct keys *keys, struct bl_text text, bool may_go_on
     return taken;
 }
 
-/* ESC in a paste is of it, unless it begins the end. */
+/* ESC in a paste is part of it, unless it begins the end mark. */
 static enum step take_paste(struct keys *keys, struct bl_text text, struct key *ret_key)
 {
     const char *escape = text.size == 0 ? NULL : memchr(text.data, ESCAPE, text.size);
@@ -514,9 +549,9 @@ static void forget_paste(struct keys *keys)
     bl_buffer_clear(&keys->paste);
 }
 
-/* ---- All together ---------------------------------------------------------------------------- */
+/* ---- The next key ---------------------------------------------------------------------------- */
 
-/* Size of the characters at the front that are text. */
+/* Returns the size of the text characters at the start. */
 static size_t text_size(struct bl_text text)
 {
     size_t size = 0;
@@ -534,7 +569,7 @@ static size_t text_size(struct bl_text text)
     return size;
 }
 
-static enum step take_plain(struct keys *keys, struct bl_text text, bool patient,
+static enum step take_plain(struct keys *keys, struct bl_text text, bool may_wait,
                             struct key *ret_key)
 {
     bool cut = false;
@@ -542,26 +577,26 @@ static enum step take_plain(struct keys *keys, struct bl_text text, bool patient
     if (text.size == 0)
         return STEP_WAIT;
     if (text.data[0] == ESCAPE)
-        return keys_take_escape(keys, text, patient, ret_key);
+        return keys_take_escape(keys, text, may_wait, ret_key);
     if (keys_is_control(text.data[0]))
-        return keys_give(keys, 1, FIND(controls, (unsigned char)text.data[0], 0), ret_key);
+        return keys_emit(keys, 1, FIND(controls, (unsigned char)text.data[0], 0), ret_key);
     size_t size = text_size(text);
     if (size > 0) {
-        keys_give(keys, size, KEY_TEXT, ret_key);
+        keys_emit(keys, size, KEY_TEXT, ret_key);
         ret_key->text = (struct bl_text){text.data, size};
         return STEP_KEY;
     }
-    /* A control character of eight bits, the beginning of a character, or no character at all. */
+    /* An 8-bit control character, an incomplete character, or an invalid byte. */
     if (bl_utf8_valid_prefix(text, &cut) > 0)
-        return keys_give(keys, 2, KEY_UNKNOWN, ret_key);
+        return keys_emit(keys, 2, KEY_UNKNOWN, ret_key);
     if (cut)
         return STEP_WAIT;
-    keys_give(keys, 1, KEY_TEXT, ret_key);
+    keys_emit(keys, 1, KEY_TEXT, ret_key);
     ret_key->text = replacement;
     return STEP_KEY;
 }
 
-bool keys_next(struct keys *keys, bool patient, struct key *ret_key)
+bool keys_next(struct keys *keys, bool may_wait, struct key *ret_key)
 {
     enum step step = STEP_AGAIN;
 
@@ -571,8 +606,8 @@ bool keys_next(struct keys *keys, bool patient, struct key *ret_key)
         switch (keys->state) {
         case KEYS_PASTING: step = take_paste(keys, text, ret_key); break;
         case KEYS_IN_SEQUENCE: step = skip_sequence(keys, text); break;
-        case KEYS_IN_STRING: step = skip_string(keys, text, patient); break;
-        case KEYS_PLAIN: step = take_plain(keys, text, patient, ret_key); break;
+        case KEYS_IN_STRING: step = skip_string(keys, text, may_wait, ret_key); break;
+        case KEYS_PLAIN: step = take_plain(keys, text, may_wait, ret_key); break;
         }
     }
     return step == STEP_KEY;

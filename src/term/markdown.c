@@ -1,37 +1,38 @@
 /* Design notes.
  *
- * Text is taken line by line, and only whole lines decide anything, so that the result does not
- * depend on how it was cut into pieces. Lines gather in `block` until what they are is complete;
- * then they are parsed and laid out together, and never looked at again. Where a line may begin
+ * Text is processed line by line, and only whole lines decide anything, so that the result does not
+ * depend on how it is split into pieces. Lines are collected in `block` until their construct is
+ * complete; then they are parsed and laid out together, and never looked at again. A line may begin
  * something that the lines before it cannot change any more:
  *
- *   - after a blank line, when nothing in `block` can go on beyond one: a list can, with a line
+ *   - after a blank line, if nothing in `block` can continue after one: a list can, with a line
  *     that is indented or another item; indented code can, with more of it;
- *   - at a fence that does not belong to an item of a list, which only a parser can tell where it
- *     stands two or three columns in;
+ *   - at a fence that does not belong to a list item, which only a parser can tell if it is
+ *     indented by two or three columns;
  *   - before and after a heading with #, and a rule.
  *
- * Anything else stays together, which is always right, and only later. So are two things that look
- * ahead: an underlined heading, and a line that goes on without its mark.
+ * Everything else stays together, which is always correct, and only later. This includes the two
+ * constructs that look ahead: an underlined heading, and a line that continues without its mark.
  *
  * Lines of a fence are final one by one, since a fence may be very long.
  *
- * Accepted: a reference ([text][1]) is resolved within its own block only, and definitions of
+ * Known limits: a reference ([text][1]) is resolved only within its own block, and definitions of
  * references in a block of their own are shown as they are written; a block longer than BLOCK_MAX
  * is cut at a line, and a line longer than LINE_MAX at a blank. */
 #include "markdown_parse.h"
 #include "term.h"
 
-#define LINE_MAX_SIZE  ((size_t)16 * 1024)
-#define LINE_CUT_SIZE  ((size_t)1024) /* how far back a blank is looked for */
-#define BLOCK_MAX      ((size_t)64 * 1024)
-#define PENDING_MAX    ((size_t)8 * 1024) /* of what is laid out anew with each piece */
+#define LINE_MAX_SIZE ((size_t)16 * 1024)
+#define LINE_CUT_SIZE ((size_t)1024) /* how far back to search for a blank */
+#define BLOCK_MAX     ((size_t)64 * 1024)
+/* size of the pending text laid out again with each piece */
+#define PENDING_MAX    ((size_t)8 * 1024)
 #define FENCE_SIZE_MIN 3u
 #define PROBES_MAX     64u
 #define TAB_COLUMNS    4u
 
 struct fence {
-    char character; /* 0: none is open */
+    char character; /* 0 if none is open */
     size_t size;
     size_t indent;
 };
@@ -39,15 +40,16 @@ struct fence {
 struct markdown {
     size_t columns;
     bool colours;
-    struct bl_buffer line;  /* being written */
+    struct bl_buffer line;  /* in progress */
     struct bl_buffer block; /* whole lines that are not final */
-    bool blank;             /* the last of them is blank */
-    bool list;              /* one of them may be an item */
-    bool indented;          /* one of them may be code by its indent */
-    unsigned probes;        /* for fences among them */
+    bool blank;             /* its last line is blank */
+    bool list;              /* one of its lines may be an item */
+    bool indented;          /* one of its lines may be indented code */
+    unsigned probes;        /* number of probes for fences in it */
     struct fence fence;
+    struct highlight code; /* state for the lines in the fence */
     struct bl_buffer done; /* laid out, not taken */
-    bool begun;            /* something was laid out before */
+    bool begun;            /* something has been laid out before */
     bool gap;              /* an empty line is due before the open fence */
     struct bl_buffer pending;
     bool pending_valid;
@@ -77,9 +79,9 @@ void markdown_free(struct markdown *markdown)
     bl_free(markdown);
 }
 
-/* ---- What a line may be ---------------------------------------------------------------------- */
+/* ---- Kinds of lines -------------------------------------------------------------------------- */
 
-/* A line, and what stands after its indent. */
+/* A line, and the text after its indent. */
 struct line {
     struct bl_text text;
     size_t indent; /* in columns */
@@ -149,7 +151,7 @@ static bool markdown_is_rule(const struct line *line)
     return marks >= 3;
 }
 
-/* Rather too often than not often enough. */
+/* Errs on the side of true. */
 static bool is_item(const struct line *line)
 {
     struct bl_text rest = line->rest;
@@ -189,7 +191,7 @@ static bool closes_fence(const struct fence *fence, const struct line *line)
            markdown_is_blank((struct bl_text){line->rest.data + size, line->rest.size - size});
 }
 
-/* "[1]: https://…" */
+/* Returns whether the line is a definition: "[1]: https://…" */
 static bool is_definition(struct bl_text text)
 {
     struct line line = line_of(text);
@@ -226,7 +228,7 @@ static void render_block(const struct markdown *markdown, struct bl_text text,
         markdown_render(text, markdown->columns, markdown->colours, out);
 }
 
-/* The lines of `block` are complete. */
+/* Lays out the lines of `block`, which are complete. */
 static void flush_block(struct markdown *markdown)
 {
     size_t before = markdown->done.size;
@@ -257,11 +259,14 @@ static void open_fence(struct markdown *markdown, const struct line *line, struc
 {
     size_t before = markdown->done.size;
 
+    struct bl_text info = {line->rest.data + fence.size, line->rest.size - fence.size};
+
     markdown->fence = fence;
+    highlight_begin(&markdown->code, bl_text_trim(info));
     markdown->gap = markdown->begun;
     begin_fence_output(markdown, &markdown->done);
     size_t from = markdown->done.size;
-    /* What it says of its language is shown as in any other place. */
+    /* The info string is rendered as elsewhere. */
     markdown_render(line->text, markdown->columns, markdown->colours, &markdown->done);
     if (markdown->done.size == from) {
         markdown->done.size = before;
@@ -271,16 +276,16 @@ static void open_fence(struct markdown *markdown, const struct line *line, struc
     markdown->begun = true;
 }
 
-/* Less the indent of the fence. */
+/* Renders the line without the indent of the fence. */
 static void render_fence_line(const struct markdown *markdown, const struct line *line,
-                              struct bl_buffer *out)
+                              struct highlight *code, struct bl_buffer *out)
 {
-    BL_AUTO_BUFFER(code, SIZE_MAX / 2);
+    BL_AUTO_BUFFER(text, SIZE_MAX / 2);
 
     for (size_t column = markdown->fence.indent; column < line->indent; column++)
-        bl_buffer_append_byte(&code, ' ');
-    bl_buffer_append(&code, line->rest);
-    markdown_render_code(bl_buffer_text(&code), markdown->columns, markdown->colours, out);
+        bl_buffer_append_byte(&text, ' ');
+    bl_buffer_append(&text, line->rest);
+    markdown_render_code(bl_buffer_text(&text), code, markdown->columns, markdown->colours, out);
 }
 
 static void take_fence_line(struct markdown *markdown, const struct line *line)
@@ -292,12 +297,12 @@ static void take_fence_line(struct markdown *markdown, const struct line *line)
     begin_fence_output(markdown, &markdown->done);
     markdown->gap = false;
     markdown->begun = true;
-    render_fence_line(markdown, line, &markdown->done);
+    render_fence_line(markdown, line, &markdown->code, &markdown->done);
 }
 
 /* ---- Taking lines ---------------------------------------------------------------------------- */
 
-/* Whether a fence belongs to an item of a list, which stands at least two columns in. */
+/* Returns whether a fence is outside of list items, which are indented by at least two columns. */
 static bool is_outermost_fence(struct markdown *markdown, const struct line *line)
 {
     struct bl_buffer *block = &markdown->block;
@@ -311,7 +316,7 @@ static bool is_outermost_fence(struct markdown *markdown, const struct line *lin
     return outermost;
 }
 
-/* Nothing of `block` reaches this line. */
+/* Returns whether the line begins something that is independent of `block`. */
 static bool begins_anew(struct markdown *markdown, const struct line *line)
 {
     struct fence fence;
@@ -332,7 +337,7 @@ static void take_blank(struct markdown *markdown, struct bl_text text)
         return;
     }
     markdown->blank = true;
-    /* Its blanks count in code. */
+    /* Its blanks are significant in code. */
     bl_buffer_append(&markdown->block, text);
     bl_buffer_append_byte(&markdown->block, '\n');
 }
@@ -367,7 +372,7 @@ static void markdown_take_line(struct markdown *markdown, struct bl_text text)
         flush_block(markdown);
 }
 
-/* Carriage returns are the end of a line's business, and else blanks. */
+/* Carriage returns end a line; elsewhere they become blanks. */
 static struct bl_text without_returns(struct bl_buffer *line)
 {
     if (line->size > 0 && line->data[line->size - 1] == '\r')
@@ -379,7 +384,7 @@ static struct bl_text without_returns(struct bl_buffer *line)
     return bl_buffer_text(line);
 }
 
-/* A line without an end is taken in parts. */
+/* Takes a part of a line that is too long. */
 static void markdown_cut_line(struct markdown *markdown)
 {
     struct bl_text text = bl_buffer_text(&markdown->line);
@@ -440,9 +445,9 @@ void markdown_resize(struct markdown *markdown, size_t columns)
     markdown->pending_valid = false;
 }
 
-/* ---- What is being written ------------------------------------------------------------------- */
+/* ---- Pending text ---------------------------------------------------------------------------- */
 
-/* The end of it, from the start of a line if there is one. */
+/* Returns the end of the text, from the start of a line if there is one. */
 static struct bl_text bounded_tail(struct bl_text text)
 {
     if (text.size <= PENDING_MAX)
@@ -465,11 +470,12 @@ static void render_pending(struct markdown *markdown, struct bl_text line)
     bl_buffer_clear(&markdown->pending);
     if (markdown->fence.character != '\0') {
         struct line shown = line_of(line);
-        /* It may become the fence's end. */
+        struct highlight code = markdown->code;
+        /* It may become the end of the fence. */
         if (line.size == 0 || run_of(shown.rest, markdown->fence.character) == shown.rest.size)
             return;
         begin_fence_output(markdown, &markdown->pending);
-        render_fence_line(markdown, &shown, &markdown->pending);
+        render_fence_line(markdown, &shown, &code, &markdown->pending);
         return;
     }
     bl_buffer_append(&text, bl_buffer_text(&markdown->block));
@@ -488,7 +494,7 @@ void markdown_pending(struct markdown *markdown, size_t lines_max, struct bl_buf
     bool cut;
     size_t valid = bl_utf8_valid_prefix(line, &cut);
 
-    /* The rest of a character is still to come. */
+    /* The rest of the character has not arrived yet. */
     if (cut)
         line.size = valid;
     if (line.size > 0 && line.data[line.size - 1] == '\r')

@@ -1,7 +1,7 @@
-/* The tree of a text becomes lines.
+/* Renders the tree of a text as lines.
  *
- * Line breaks stay where they are: in a terminal they are meant. Raw HTML is text. Without
- * colours the marks of emphasis, code and headings stay. */
+ * Line breaks are kept: in a terminal they are intentional. Raw HTML is text. Without colours, the
+ * marks of emphasis, code and headings are kept. */
 #include <cmark-gfm-core-extensions.h>
 
 #include "markdown_render.h"
@@ -45,7 +45,7 @@ static void block_put(struct markdown_renderer *renderer, struct bl_text text)
     block_put_styled(renderer, text, &style);
 }
 
-/* A mark that stands for a style where there are none. */
+/* Puts a mark that replaces a style if there are no colours. */
 static void block_put_mark(struct markdown_renderer *renderer, const char *mark)
 {
     struct text_style style = block_current_style(renderer);
@@ -54,7 +54,7 @@ static void block_put_mark(struct markdown_renderer *renderer, const char *mark)
         block_put_styled(renderer, bl_text_from(mark), &style);
 }
 
-/* A literal of the tree, as it was written. */
+/* Returns a literal of the tree as it was written. */
 static struct bl_text block_read_literal(const char *literal, struct bl_buffer *out)
 {
     bl_buffer_clear(out);
@@ -72,7 +72,7 @@ static void block_read_address(const char *literal, struct bl_buffer *out)
         bl_buffer_clear(out);
 }
 
-/* Line breaks and what looks like them: the size of one at the start, or 0. */
+/* Returns the size of a line break tag at the start, or 0. */
 static size_t block_break_size(struct bl_text html)
 {
     static const char *const breaks[] = {"<br>", "<br/>", "<br />"};
@@ -84,7 +84,7 @@ static size_t block_break_size(struct bl_text html)
     return 0;
 }
 
-/* Text without markup: addresses in it look like links. */
+/* Puts text without markup; addresses in it look like links. */
 static void block_put_prose(struct markdown_renderer *renderer, struct bl_text text)
 {
     while (text.size > 0) {
@@ -98,7 +98,7 @@ static void block_put_prose(struct markdown_renderer *renderer, struct bl_text t
     }
 }
 
-/* The same, with line breaks among the tags that the parser did not see. */
+/* The same, with line break tags that were hidden from the parser. */
 static void block_put_text(struct markdown_renderer *renderer, const char *literal)
 {
     struct bl_text text = block_read_literal(literal, &renderer->literal);
@@ -167,7 +167,7 @@ static void block_enter_image(struct markdown_renderer *renderer, cmark_node *no
     block_put(renderer, BL_TEXT("[image: "));
 }
 
-/* " (address)", unless the text says it already. */
+/* Puts " (address)", unless the text is the address already. */
 static void block_put_address(struct markdown_renderer *renderer, struct bl_text text,
                               struct bl_text url)
 {
@@ -228,17 +228,35 @@ static void block_add_label(struct markdown_renderer *renderer, const char *info
     markdown_close_leaf(renderer);
 }
 
-static void block_add_code(struct markdown_renderer *renderer, cmark_node *node)
+/* Adds code to the lines, piece by piece. */
+static void block_put_code(void *context, struct bl_text piece, const struct text_style *style)
+{
+    text_wrap_add_literal(context, piece, style);
+}
+
+static void block_put_code_line(struct text_wrap *wrap, struct highlight *code, struct bl_text line)
 {
     static const struct text_style plain = {0};
 
+    highlight_line(code, line, block_put_code, wrap);
+    text_wrap_add_literal(wrap, BL_TEXT("\n"), &plain);
+}
+
+static void block_add_code(struct markdown_renderer *renderer, cmark_node *node)
+{
+    const char *info = cmark_node_get_fence_info(node);
+    struct highlight highlight;
+    struct bl_text line;
+
     markdown_begin_block(renderer);
-    block_add_label(renderer, cmark_node_get_fence_info(node));
+    block_add_label(renderer, info);
+    highlight_begin(&highlight, bl_text_from(info != NULL ? info : ""));
     struct bl_text code = block_read_literal(cmark_node_get_literal(node), &renderer->literal);
     if (code.size == 0)
         return;
     markdown_open_leaf(renderer, CODE_INDENT);
-    text_wrap_add_literal(&renderer->wrap, code, &plain);
+    while (bl_text_split(&code, '\n', &line))
+        block_put_code_line(&renderer->wrap, &highlight, line);
     markdown_close_leaf(renderer);
 }
 
@@ -297,7 +315,7 @@ static void block_leave_cell(struct markdown_renderer *renderer, cmark_node *nod
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* False: it would take too much work. */
+/* Returns false if it would take too much work. */
 static bool block_enter_extension(struct markdown_renderer *renderer, cmark_node *node)
 {
     if (markdown_is_node(node, "strikethrough"))
@@ -341,7 +359,7 @@ static bool block_enter_node(struct markdown_renderer *renderer, cmark_node *nod
     return true;
 }
 
-/* Of those that have something in them. */
+/* Called for nodes with children. */
 static void block_leave_node(struct markdown_renderer *renderer, cmark_node *node)
 {
     switch ((int)cmark_node_get_type(node)) {
@@ -367,7 +385,7 @@ static void block_leave_node(struct markdown_renderer *renderer, cmark_node *nod
     }
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- Rendering ------------------------------------------------------------------------------- */
 
 static void block_init(struct markdown_renderer *renderer, size_t columns, bool colours,
                        struct bl_buffer *out)
@@ -397,7 +415,7 @@ static void block_done(struct markdown_renderer *renderer)
     bl_free(renderer->levels);
 }
 
-/* False: it would take too much work. */
+/* Returns false if it would take too much work. */
 static bool block_render_tree(struct markdown_renderer *renderer, cmark_node *root)
 {
     cmark_iter *nodes = cmark_iter_new(root);
@@ -431,15 +449,14 @@ void markdown_render(struct bl_text text, size_t columns, bool colours, struct b
     text_wrap_all(text, &(struct text_style){0}, columns, colours, out);
 }
 
-void markdown_render_code(struct bl_text line, size_t columns, bool colours, struct bl_buffer *out)
+void markdown_render_code(struct bl_text line, struct highlight *code, size_t columns, bool colours,
+                          struct bl_buffer *out)
 {
-    static const struct text_style plain = {0};
     struct text_wrap wrap;
 
     text_wrap_init(&wrap, out, columns, colours);
     wrap.first_indent = wrap.indent = BL_TEXT(CODE_INDENT);
     wrap.indent_width = sizeof CODE_INDENT - 1;
-    text_wrap_add_literal(&wrap, line, &plain);
-    text_wrap_add_literal(&wrap, BL_TEXT("\n"), &plain);
+    block_put_code_line(&wrap, code, line);
     text_wrap_done(&wrap);
 }

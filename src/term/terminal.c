@@ -1,13 +1,12 @@
 /* Design notes.
  *
- * What has to be undone when the process ends is in one static place that a signal handler can
- * read: the modes as they were, and whether they are ours now. It is undone once, by whoever comes
- * first: terminal_close, exit, or the handler of a signal that ends the process. After a crash the
- * handler puts back what was installed before it and lets the signal come again, so that whoever
- * reports crashes still does. Only SIGKILL leaves a raw terminal behind: nothing runs then.
+ * The state to restore when the process ends is in one static place that a signal handler can read:
+ * the previous modes, and whether the terminal is raw now. It is restored once, by the first of
+ * terminal_close, exit, and the handler of a signal that ends the process. After a crash the
+ * handler reinstalls the previous handler and lets the signal occur again, so that crash reporting
+ * still works. Only SIGKILL leaves a raw terminal behind: no handler runs then.
  *
- * A process that is not in the foreground leaves the terminal alone: its modes are the shell's by
- * then. */
+ * A process in the background leaves the terminal alone: its modes are then the shell's. */
 #include "term.h"
 
 #include <belay/fiber.h>
@@ -22,19 +21,24 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* How long a terminal that takes nothing may hold up the end. */
-#define GIVE_BACK_WAIT_MS 100
+/* How long a terminal that accepts no output may delay the end. */
+#define RESTORE_WAIT_MS   100
 #define SIGNAL_STACK_SIZE 65536
 
 #define TAKE "\x1B[?2004h"
-/* Paste, wrapping, cursor and drawing, as they are everywhere. */
+/* Paste, wrapping, cursor and drawing, as usual. */
 #define LEAVE "\x1B[?2004l\x1B[?7h\x1B[?25h\x1B[?2026l"
-/* In the middle of something: colours off besides, and on to a line of its own. */
+/* After an interruption: also resets colours and begins a new line. */
+#define ALTERNATE_ON  "\x1B[?1049h"
+#define ALTERNATE_OFF "\x1B[?1049l"
+#define TITLE_TAKE    "\x1B[22;2t"
+#define TITLE_LEAVE   "\x1B[23;2t"
+#define TITLE_SIZE    256u
 #define LEAVE_CRASHED LEAVE "\x1B[0m\r\n"
 
-/* Signals that end a process. A fault comes again when its handler returns, and then with all that
- * its report needs; others are raised again. Those that a program may wait for are left to it
- * where it does. */
+/* Signals that end a process. A fault occurs again when its handler returns, with all the data for
+ * its report; other signals are raised again. Signals that a program may handle are left to it if
+ * it does. */
 static const struct {
     int number;
     bool fault;
@@ -45,18 +49,20 @@ static const struct {
     {SIGQUIT, false, true},  {SIGTERM, false, true}, {SIGXCPU, false, true}, {SIGALRM, false, true},
 };
 
-/* What the end of the process has to undo. */
+/* The state to restore when the process ends. */
 static struct {
     _Atomic(bool) taken;
-    pid_t owner; /* a child that was split off us has nothing to undo */
+    pid_t owner; /* a forked child must not restore anything */
     int input;
     int output;
     struct termios before;
     struct termios raw;
-    int input_flags; /* of a description that we share; -1: it is our own */
+    int input_flags; /* of a shared file description; -1 if it is our own */
     int output_flags;
     struct sigaction actions[BL_COUNT(ending_signals)];
     bool at_exit;
+    _Atomic(bool) alternate;
+    _Atomic(bool) titled; /* the previous title is on the terminal's stack */
 } held;
 
 struct terminal {
@@ -67,25 +73,27 @@ struct terminal {
     struct bl_signal *window;
     struct bl_signal *resume;
     struct bl_nursery nursery;
-    struct bl_scope *reading; /* of who waits for input; NULL: nobody */
+    struct bl_scope *reading; /* scope of the fiber waiting for input; NULL if there is none */
     bool changed;
     bool gone;
+    char title[TITLE_SIZE];
+    size_t title_size;
     char bytes[16384];
 };
 
 static struct terminal *open_terminal;
 
-/* ---- Taking and giving back ------------------------------------------------------------------ */
+/* ---- Taking and restoring the terminal ------------------------------------------------------- */
 
-/* A terminal that is not the one of our session has no foreground of ours. */
+/* On a terminal other than that of our session, we have no foreground group. */
 static bool in_background(void)
 {
     pid_t foreground = tcgetpgrp(held.input);
     return foreground > 0 && foreground != getpgrp();
 }
 
-/* From a signal handler, too. */
-static void write_soon(struct bl_text text)
+/* Also called from a signal handler. */
+static void terminal_write_now(struct bl_text text)
 {
     while (text.size > 0) {
         ssize_t count = write(held.output, text.data, text.size);
@@ -94,7 +102,7 @@ static void write_soon(struct bl_text text)
             text.size -= (size_t)count;
         } else if (errno == EAGAIN) {
             struct pollfd wait = {.fd = held.output, .events = POLLOUT};
-            if (poll(&wait, 1, GIVE_BACK_WAIT_MS) <= 0)
+            if (poll(&wait, 1, RESTORE_WAIT_MS) <= 0)
                 return;
         } else if (errno != EINTR) {
             return;
@@ -108,50 +116,56 @@ static void restore_flags(int fd, int flags)
         fcntl(fd, F_SETFL, flags);
 }
 
-/* From a signal handler, too. Signals that stop a process must be blocked: a change of modes sends
- * one to who is in the background. */
-static void give_back(struct bl_text sequence)
+/* Also called from a signal handler. Signals that stop a process must be blocked: a change of modes
+ * sends one to a process in the background. */
+static void terminal_restore(struct bl_text sequence)
 {
     if (held.owner != getpid() || !atomic_exchange(&held.taken, false))
         return;
+    bool titled = atomic_exchange(&held.titled, false);
+    bool alternate = atomic_exchange(&held.alternate, false);
     if (!in_background()) {
-        write_soon(sequence);
+        if (alternate)
+            terminal_write_now(BL_TEXT(ALTERNATE_OFF));
+        if (titled)
+            terminal_write_now(BL_TEXT(TITLE_LEAVE));
+        terminal_write_now(sequence);
         tcsetattr(held.input, TCSANOW, &held.before);
     }
     restore_flags(held.input, held.input_flags);
     restore_flags(held.output, held.output_flags);
 }
 
-static void give_back_blocked(struct bl_text sequence)
+static void terminal_restore_blocked(struct bl_text sequence)
 {
     sigset_t block, before;
 
     sigemptyset(&block);
     sigaddset(&block, SIGTTOU);
     pthread_sigmask(SIG_BLOCK, &block, &before);
-    give_back(sequence);
+    terminal_restore(sequence);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void give_back_at_exit(void)
+static void terminal_restore_at_exit(void)
 {
-    give_back_blocked(BL_TEXT(LEAVE_CRASHED));
+    terminal_restore_blocked(BL_TEXT(LEAVE_CRASHED));
 }
 
 static int terminal_take(void)
 {
-    /* Before anything has changed: what is undone too early does no harm. */
+    /* Before anything changes: restoring too early does no harm. */
     atomic_store(&held.taken, true);
     if (tcsetattr(held.input, TCSANOW, &held.raw) < 0)
         return bl_error_from_errno(errno);
-    write_soon(BL_TEXT(TAKE));
+    terminal_write_now(BL_TEXT(TAKE));
     return 0;
 }
 
 static struct termios raw_modes(struct termios modes)
 {
     modes.c_iflag &= ~(tcflag_t)(IGNBRK | BRKINT | PARMRK | ISTRIP | INLCR | IGNCR | ICRNL | IXON);
-    /* Output stays as it is: what others write (a report of a crash) goes into lines. */
+    /* Output modes stay: text of other code (a crash report) needs line ends. */
     modes.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON | ISIG | IEXTEN);
     modes.c_cflag &= ~(tcflag_t)(CSIZE | PARENB);
     modes.c_cflag |= CS8;
@@ -170,13 +184,13 @@ static void ending_signal(int number, siginfo_t *info, void *context)
     bool again = false;
 
     (void)context;
-    give_back(BL_TEXT(LEAVE_CRASHED));
+    terminal_restore(BL_TEXT(LEAVE_CRASHED));
     for (size_t i = 0; i < BL_COUNT(ending_signals); i++) {
         if (ending_signals[i].number != number)
             continue;
-        /* What a process sent has a code of 0 or less. */
+        /* Signals sent by a process have a code of 0 or less. */
         again = ending_signals[i].fault && info->si_code > 0;
-        /* Who reports faults waits for the next one when it was none. */
+        /* A handler for faults would wait for the next fault if this was not one. */
         if (again || !ending_signals[i].fault)
             next = &held.actions[i];
     }
@@ -186,7 +200,7 @@ static void ending_signal(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* The handler of a stack that overflowed needs another one. */
+/* The handler for a stack overflow needs another stack. */
 static void provide_signal_stack(void)
 {
     static char memory[SIGNAL_STACK_SIZE];
@@ -223,9 +237,9 @@ static void leave_ending_signals(void)
     }
 }
 
-/* ---- Changes of the window, and coming back -------------------------------------------------- */
+/* ---- Window changes and continuation --------------------------------------------------------- */
 
-static void tell_change(struct terminal *terminal)
+static void terminal_notify_change(struct terminal *terminal)
 {
     terminal->changed = true;
     if (terminal->reading != NULL)
@@ -238,11 +252,11 @@ static int window_main(void *argument)
     int code;
 
     while ((code = bl_signal_wait(terminal->window, NULL)) == 0)
-        tell_change(terminal);
+        terminal_notify_change(terminal);
     return code;
 }
 
-/* While we were stopped the shell has set the modes as it likes them. */
+/* While we were stopped, the shell has changed the modes. */
 static int resume_main(void *argument)
 {
     struct terminal *terminal = argument;
@@ -250,15 +264,16 @@ static int resume_main(void *argument)
 
     while ((code = bl_signal_wait(terminal->resume, NULL)) == 0) {
         terminal_take();
-        tell_change(terminal);
+        terminal_notify_change(terminal);
     }
     return code;
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* A description of our own: that it does not block is nobody else's business. Another user's
- * terminal cannot be opened again: then it is shared, and its flags are put back. */
+/* Opens a file description of our own, whose O_NONBLOCK does not affect other processes. Another
+ * user's terminal cannot be opened again: then the description is shared, and its flags are
+ * restored. */
 static int terminal_open_anew(int fd, int mode, int *ret_flags)
 {
     char path[32];
@@ -298,7 +313,7 @@ static int terminal_hold(struct terminal *terminal)
     held.input = terminal->input;
     held.output = terminal->output;
     if (!held.at_exit)
-        held.at_exit = atexit(give_back_at_exit) == 0;
+        held.at_exit = atexit(terminal_restore_at_exit) == 0;
     catch_ending_signals();
     return terminal_take();
 }
@@ -307,7 +322,7 @@ int terminal_open(int input, int output, struct terminal **ret_terminal, struct 
 {
     if (open_terminal != NULL)
         return bl_error_set(error, BL_EBUSY, BL_KIND_RUNTIME, "open terminal", NULL,
-                            "the terminal is in use already");
+                            "the terminal is already in use");
     if (isatty(input) != 1 || isatty(output) != 1)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open terminal", NULL,
                             "standard input and output must be a terminal");
@@ -343,7 +358,7 @@ void terminal_close(struct terminal *terminal)
     bl_signal_free(terminal->resume);
     bl_descriptor_free(terminal->reader);
     bl_descriptor_free(terminal->writer);
-    give_back_blocked(BL_TEXT(LEAVE));
+    terminal_restore_blocked(BL_TEXT(LEAVE));
     leave_ending_signals();
     close_if_open(terminal->input);
     close_if_open(terminal->output);
@@ -362,7 +377,7 @@ void terminal_size(const struct terminal *terminal, size_t *ret_columns, size_t 
     *ret_rows = size.ws_row > 0 ? size.ws_row : 24;
 }
 
-/* Waits for input, a change or the deadline; says nothing of which it was. */
+/* Waits for input, a change or the deadline; does not report which it was. */
 static void await_input(struct terminal *terminal, uint64_t deadline_ns)
 {
     struct bl_scope wait;
@@ -415,13 +430,54 @@ int terminal_write(struct terminal *terminal, struct bl_text bytes)
     return BL_ECLOSED;
 }
 
+void terminal_alternate(struct terminal *terminal, bool on)
+{
+    if (atomic_exchange(&held.alternate, on) != on)
+        terminal_write(terminal, on ? BL_TEXT(ALTERNATE_ON) : BL_TEXT(ALTERNATE_OFF));
+}
+
+void terminal_title(struct terminal *terminal, struct bl_text title)
+{
+    char text[TITLE_SIZE + 32];
+
+    title = bl_utf8_cut(title, TITLE_SIZE);
+    bool same = bl_text_equal(title, (struct bl_text){terminal->title, terminal->title_size});
+    bool titled = atomic_exchange(&held.titled, terminal_takes_strings());
+    if (!terminal_takes_strings() || (titled && same))
+        return;
+    memcpy(terminal->title, title.data, title.size);
+    terminal->title_size = title.size;
+    int size = snprintf(text, sizeof text, "%s\x1B]2;" BL_TEXT_FORMAT "\x1B\\",
+                        titled ? "" : TITLE_TAKE, BL_TEXT_ARG(title));
+    terminal_write(terminal, (struct bl_text){text, (size_t)size});
+}
+
 void terminal_suspend(struct terminal *terminal)
 {
-    give_back_blocked(BL_TEXT(LEAVE));
-    /* The whole job, as the terminal itself would do it. */
+    terminal_restore_blocked(BL_TEXT(LEAVE));
+    /* Stop the whole job, as the terminal itself would do. */
     kill(0, SIGTSTP);
     terminal_take();
     terminal->changed = true;
+}
+
+bool terminal_takes_strings(void)
+{
+    static const char *const names[] = {"dumb", "linux", "vt", "ansi", "cons", "sun", "unknown"};
+    const char *term = bl_variable("TERM");
+
+    for (size_t i = 0; term != NULL && i < BL_COUNT(names); i++) {
+        if (bl_text_starts_with(bl_text_from(term), bl_text_from(names[i])))
+            return false;
+    }
+    return term != NULL;
+}
+
+bool terminal_moves(void)
+{
+    const char *term = bl_variable("TERM");
+
+    return term != NULL && strcmp(term, "dumb") != 0;
 }
 
 bool terminal_reflows(void)
@@ -435,7 +491,7 @@ bool terminal_reflows(void)
                                         "foot", "xterm-ghostty", "rxvt-unicode"};
     const char *term = getenv("TERM");
 
-    /* A screen inside of one of those cuts lines. */
+    /* GNU Screen inside one of these cuts lines. */
     if (bl_variable("STY") != NULL)
         return false;
     for (size_t i = 0; i < BL_COUNT(variables); i++) {

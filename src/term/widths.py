@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables of widths that width.c looks characters up in, from Unicode's own data.
+"""Writes the tables of character widths for width.c, from Unicode's own data.
 
-Rules, as terminals have them: marks that do not advance and invisible format characters take no
-column, East Asian wide and fullwidth ones (emoji among them) take two, the rest one. What is not
-assigned yet in the blocks of ideographs and pictures is wide, as those blocks are.
+Rules, as in terminals: marks that do not advance and invisible format characters take no column,
+East Asian wide and fullwidth characters (including emoji) take two, all others one. Unassigned
+code points in the blocks of ideographs and pictures are wide, like those blocks.
 """
 import sys
 import unicodedata
@@ -11,10 +11,10 @@ import unicodedata
 WIDE_BLOCKS = [(0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2FFFD),
                (0x30000, 0x3FFFD)]
 SOFT_HYPHEN = 0xAD
-JAMO_JOINING = [(0x1160, 0x11FF), (0xD7B0, 0xD7FF)]  # they go into the syllable before them
+JAMO_JOINING = [(0x1160, 0x11FF), (0xD7B0, 0xD7FF)]  # join the syllable before them
 
 
-UNASSIGNED = range(0x40000, 0xE0000)  # planes that hold nothing
+UNASSIGNED = range(0x40000, 0xE0000)  # empty planes
 
 
 def within(code, ranges):
@@ -22,7 +22,7 @@ def within(code, ranges):
 
 
 def kind(code):
-    """The table that a character belongs to; None: it takes one column."""
+    """Returns the name of the table for a character, or None if it takes one column."""
     character = chr(code)
     category = unicodedata.category(character)
     if category in ("Mn", "Me", "Cf", "Zl", "Zp") and code != SOFT_HYPHEN:

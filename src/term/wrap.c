@@ -1,78 +1,22 @@
 /* Design notes.
  *
- * A word is gathered until it is known to have ended, then placed: on this line, or on the next.
- * It is kept with its escape sequences, which are changes from the style at its start; what leads
- * to that start is written when it is placed. Each line begins and ends without a style, so that it
- * can be cut, scrolled away and drawn again alone.
+ * A word is collected until it is known to have ended, then placed on this line or the next. It is
+ * stored with its escape sequences, which are changes from the style at its start; the sequence
+ * that leads to that style is written when the word is placed. Each line begins and ends without a
+ * style, so that it can be cut, scrolled away and redrawn alone.
  *
- * What others wrote passes through safe_run and nowhere else. */
+ * Untrusted text passes through safe_run and nowhere else. */
 #include "term.h"
 
-#define TAB_COLUMNS     4u
-#define WRAP_ROOM_MIN   4u
-#define REPLACEMENT     BL_TEXT("\xEF\xBF\xBD")
-#define ELLIPSIS        BL_TEXT("\xE2\x80\xA6")
-#define ESCAPE_SIZE_MAX 48u
+#define TAB_COLUMNS   4u
+#define WRAP_ROOM_MIN 4u
+#define REPLACEMENT   BL_TEXT("\xEF\xBF\xBD")
+#define ELLIPSIS      BL_TEXT("\xE2\x80\xA6")
 
-/* ---- Styles ---------------------------------------------------------------------------------- */
+/* ---- Untrusted text -------------------------------------------------------------------------- */
 
-static bool style_equal(const struct text_style *a, const struct text_style *b)
-{
-    return a->bold == b->bold && a->dim == b->dim && a->italic == b->italic &&
-           a->underline == b->underline && a->strike == b->strike && a->inverse == b->inverse &&
-           a->colour == b->colour;
-}
-
-/* Something of `from` has to go. */
-static bool style_loses(const struct text_style *from, const struct text_style *to)
-{
-    return (from->bold && !to->bold) || (from->dim && !to->dim) || (from->italic && !to->italic) ||
-           (from->underline && !to->underline) || (from->strike && !to->strike) ||
-           (from->inverse && !to->inverse) ||
-           (from->colour != TEXT_COLOUR_NONE && to->colour == TEXT_COLOUR_NONE);
-}
-
-static void add_code(char *codes, size_t *size, bool wanted, const char *code)
-{
-    if (!wanted)
-        return;
-    if (*size > 0)
-        codes[(*size)++] = ';';
-    for (; *code != '\0'; code++)
-        codes[(*size)++] = *code;
-}
-
-static void change_style(struct bl_buffer *out, struct text_style *from,
-                         const struct text_style *to, bool colours)
-{
-    static const char *const colour_codes[] = {
-        [TEXT_COLOUR_NONE] = "39", [TEXT_RED] = "31",     [TEXT_GREEN] = "32", [TEXT_YELLOW] = "33",
-        [TEXT_BLUE] = "34",        [TEXT_MAGENTA] = "35", [TEXT_CYAN] = "36",  [TEXT_GREY] = "90"};
-    static const struct text_style none = {0};
-    char codes[ESCAPE_SIZE_MAX];
-    size_t size = 0;
-
-    if (!colours || style_equal(from, to))
-        return;
-    bool lost = style_loses(from, to);
-    const struct text_style *have = lost ? &none : from;
-    add_code(codes, &size, lost, "0");
-    add_code(codes, &size, to->bold && !have->bold, "1");
-    add_code(codes, &size, to->dim && !have->dim, "2");
-    add_code(codes, &size, to->italic && !have->italic, "3");
-    add_code(codes, &size, to->underline && !have->underline, "4");
-    add_code(codes, &size, to->inverse && !have->inverse, "7");
-    add_code(codes, &size, to->strike && !have->strike, "9");
-    add_code(codes, &size, to->colour != have->colour, colour_codes[to->colour]);
-    bl_buffer_append(out, BL_TEXT("\x1b["));
-    bl_buffer_append(out, (struct bl_text){codes, size});
-    bl_buffer_append_byte(out, 'm');
-    *from = *to;
-}
-
-/* ---- What others wrote ----------------------------------------------------------------------- */
-
-/* The longest beginning that may be shown as it is; it holds no white space but blanks. */
+/* Returns the size of the longest prefix that may be shown as it is; its only white space is
+ * blanks. */
 static size_t safe_run(struct bl_text text)
 {
     size_t size = 0;
@@ -91,7 +35,7 @@ static size_t safe_run(struct bl_text text)
     return size;
 }
 
-/* Bytes of the character at the front that is not to be shown, or of a broken one. */
+/* Returns the size of the character at the start that must not be shown, or of an invalid byte. */
 static size_t unsafe_size(struct bl_text text)
 {
     uint32_t character;
@@ -100,16 +44,16 @@ static size_t unsafe_size(struct bl_text text)
     return length == 0 ? 1 : length;
 }
 
-/* A mark whose letter is elsewhere would join what stands before it by chance, and one that chooses
- * the look of a picture would widen it. */
+/* A mark without its letter would join the text before it, and a variation selector would widen a
+ * picture: neither may follow text by chance. */
 static bool is_stray(const struct text_cluster *cluster, bool follows)
 {
     return cluster->width == 0 &&
            (!follows || bl_text_starts_with(cluster->bytes, BL_TEXT("\xEF\xB8\x8F")));
 }
 
-/* As text_cluster_next, without its tables where there are only letters of the oldest kind, and
- * with none that is wider than the narrowest line. */
+/* Does the same as text_cluster_next, without its tables for ASCII letters, and without clusters
+ * wider than the narrowest line. */
 static bool next_cluster(struct bl_text *text, struct text_cluster *ret_cluster)
 {
     struct bl_text rest = *text;
@@ -156,7 +100,7 @@ void text_wrap_done(struct text_wrap *wrap)
     bl_buffer_done(&wrap->word);
 }
 
-/* An indent that leaves no room is left out. */
+/* An indent that leaves no room is omitted. */
 static size_t indent_width(const struct text_wrap *wrap)
 {
     return wrap->indent_width + WRAP_ROOM_MIN > wrap->columns ? 0 : wrap->indent_width;
@@ -181,7 +125,7 @@ static void close_line(struct text_wrap *wrap)
 {
     static const struct text_style none = {0};
 
-    change_style(wrap->out, &wrap->style, &none, wrap->colours);
+    text_style_change(wrap->out, &wrap->style, &none, wrap->colours);
     bl_buffer_append_byte(wrap->out, '\n');
     wrap->line_open = false;
     wrap->blank = false;
@@ -198,11 +142,11 @@ static void place_word(struct text_wrap *wrap)
     if (!wrap->line_open)
         open_line(wrap, false);
     if (wrap->blank && wrap->line_filled) {
-        change_style(wrap->out, &wrap->style, &wrap->blank_style, wrap->colours);
+        text_style_change(wrap->out, &wrap->style, &wrap->blank_style, wrap->colours);
         bl_buffer_append_byte(wrap->out, ' ');
         wrap->column++;
     }
-    change_style(wrap->out, &wrap->style, &wrap->word_first, wrap->colours);
+    text_style_change(wrap->out, &wrap->style, &wrap->word_first, wrap->colours);
     bl_buffer_append(wrap->out, bl_buffer_text(&wrap->word));
     wrap->style = wrap->colours ? wrap->word_style : wrap->style;
     wrap->column += wrap->word_width;
@@ -212,7 +156,7 @@ static void place_word(struct text_wrap *wrap)
     wrap->word_width = 0;
 }
 
-/* Ends the line, also one without anything in it. */
+/* Ends the line, even an empty one. */
 static void break_line(struct text_wrap *wrap)
 {
     place_word(wrap);
@@ -236,7 +180,7 @@ static void add_cluster(struct text_wrap *wrap, const struct text_cluster *clust
 {
     if (is_stray(cluster, wrap->word.size > 0))
         return;
-    /* Scripts that know no blanks are broken anywhere. */
+    /* Scripts without blanks are broken anywhere. */
     if (cluster->width > 1)
         place_word(wrap);
     if (wrap->word.size > 0 &&
@@ -248,7 +192,7 @@ static void add_cluster(struct text_wrap *wrap, const struct text_cluster *clust
         wrap->word_first = *style;
         wrap->word_style = *style;
     }
-    change_style(&wrap->word, &wrap->word_style, style, wrap->colours);
+    text_style_change(&wrap->word, &wrap->word_style, style, wrap->colours);
     bl_buffer_append(&wrap->word, cluster->bytes);
     wrap->word_width += cluster->width;
     if (cluster->width > 1)
@@ -291,7 +235,7 @@ void text_wrap_add(struct text_wrap *wrap, struct bl_text text, const struct tex
     }
 }
 
-/* ---- As it stands ---------------------------------------------------------------------------- */
+/* ---- Verbatim text --------------------------------------------------------------------------- */
 
 static void add_literal(struct text_wrap *wrap, struct bl_text bytes, size_t width,
                         const struct text_style *style)
@@ -300,7 +244,7 @@ static void add_literal(struct text_wrap *wrap, struct bl_text bytes, size_t wid
         close_line(wrap);
     if (!wrap->line_open)
         open_line(wrap, false);
-    change_style(wrap->out, &wrap->style, style, wrap->colours);
+    text_style_change(wrap->out, &wrap->style, style, wrap->colours);
     bl_buffer_append(wrap->out, bytes);
     wrap->column += width;
     wrap->line_filled = true;
@@ -370,12 +314,12 @@ static void line_put(struct text_line *line, struct bl_text bytes, size_t width,
     if (line->column + width > line->columns) {
         line->out->size = line->keep;
         line->style = line->keep_style;
-        change_style(line->out, &line->style, style, line->colours);
+        text_style_change(line->out, &line->style, style, line->colours);
         bl_buffer_append(line->out, ELLIPSIS);
         line->cut = true;
         return;
     }
-    change_style(line->out, &line->style, style, line->colours);
+    text_style_change(line->out, &line->style, style, line->colours);
     bl_buffer_append(line->out, bytes);
     line->column += width;
     if (line->column < line->columns) {
@@ -408,11 +352,11 @@ void text_line_end(struct text_line *line)
 {
     static const struct text_style none = {0};
 
-    change_style(line->out, &line->style, &none, line->colours);
+    text_style_change(line->out, &line->style, &none, line->colours);
     bl_buffer_append_byte(line->out, '\n');
 }
 
-/* ---- Lines that are laid out ----------------------------------------------------------------- */
+/* ---- Lines after layout ---------------------------------------------------------------------- */
 
 size_t text_line_width(struct bl_text line)
 {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Keys of an ordinary terminal. */
+/* Keys of a common terminal. */
 #define LEFT       "\x1B[D"
 #define RIGHT      "\x1B[C"
 #define UP         "\x1B[A"
@@ -18,7 +18,7 @@
 #define DELETE     "\x1B[3~"
 #define ESCAPE     "\x1B"
 
-/* Types on a keyboard. Returns whether the last key was one that edits. */
+/* Types on a keyboard. Returns whether the last key was an editing key. */
 static bool type_bytes(struct edit_line *line, struct bl_text bytes)
 {
     struct keys keys;
@@ -29,7 +29,7 @@ static bool type_bytes(struct edit_line *line, struct bl_text bytes)
     keys_add(&keys, bytes);
     while (keys_next(&keys, true, &key) || keys_next(&keys, false, &key)) {
         edits = edit_line_key(line, &key);
-        /* Always: the cursor is between clusters of a text that is UTF-8. */
+        /* Invariant: the text is UTF-8, and the cursor is between clusters. */
         struct bl_text text = edit_line_text(line), rest = text;
         struct text_cluster cluster;
         size_t at = 0;
@@ -47,7 +47,7 @@ static bool type(struct edit_line *line, const char *bytes)
     return type_bytes(line, bl_text_from(bytes));
 }
 
-/* The text with a bar where the cursor is. */
+/* Compares the text, with a bar at the cursor. */
 static void check_line(const struct edit_line *line, const char *expected)
 {
     struct bl_text text = edit_line_text(line);
@@ -76,7 +76,7 @@ static void check_typed(const char *bytes, const char *expected)
     edit_line_done(&line);
 }
 
-static void text_goes_in_where_the_cursor_is(void **state)
+static void text_is_inserted_at_the_cursor(void **state)
 {
     (void)state;
     check_typed("", "|");
@@ -86,7 +86,7 @@ static void text_goes_in_where_the_cursor_is(void **state)
     check_typed("ab\x1B[200~one\rtwo\x1B[201~", "abone\ntwo|");
 }
 
-static void what_is_drawn_as_one_is_moved_over_and_deleted_as_one(void **state)
+static void cluster_is_moved_over_and_deleted_as_one(void **state)
 {
     (void)state;
     check_typed("ae\u0301" LEFT, "a|e\u0301");
@@ -95,7 +95,7 @@ static void what_is_drawn_as_one_is_moved_over_and_deleted_as_one(void **state)
     check_typed("\U0001F469\u200D\U0001F680x" HOME RIGHT, "\U0001F469\u200D\U0001F680|x");
     check_typed("\U0001F469\u200D\U0001F680\x7F", "|");
     check_typed("\U0001F1E9\U0001F1EA\U0001F1EB\U0001F1F7\x7F", "\U0001F1E9\U0001F1EA|");
-    /* A mark that comes to stand behind a letter. */
+    /* A mark that gets a letter before it. */
     check_typed("ax\u0301" LEFT "\x7F", "|x\u0301");
     check_typed("a\n\u0301" HOME "\x7F", "a\u0301|");
 }
@@ -111,7 +111,7 @@ static void words_are_moved_over(void **state)
     check_typed("\u00E4\u6F22 b" HOME WORD_RIGHT, "\u00E4\u6F22| b");
 }
 
-static void what_is_killed_comes_back(void **state)
+static void killed_text_can_be_yanked(void **state)
 {
     (void)state;
     check_typed("one two\x17", "one |");
@@ -132,13 +132,13 @@ static void what_is_killed_comes_back(void **state)
     check_typed("\x14\x17\x15\x0B\x19\x7F" DELETE, "|");
 }
 
-static void several_lines_are_moved_between(void **state)
+static void cursor_moves_between_lines(void **state)
 {
     (void)state;
     check_typed("one\ntwo", "one\ntwo|");
     check_typed("one\ntwo" UP, "one|\ntwo");
     check_typed("long line\nx\nanother line" UP, "long line\nx|\nanother line");
-    /* The column that was left is come back to. */
+    /* The original column is restored. */
     check_typed("long line\nx\nanother line" HOME RIGHT RIGHT RIGHT UP UP,
                 "lon|g line\nx\nanother line");
     check_typed("\u6F22\u5B57\nabcd" LEFT UP, "\u6F22|\u5B57\nabcd");
@@ -203,7 +203,7 @@ static void up_and_down_go_through_the_history_and_back_to_the_draft(void **stat
     check_line(&line, "git status|");
     type(&line, "\x1B[6~\x1B[6~");
     check_line(&line, "draft|");
-    /* What is sent becomes the newest, whichever comes first. */
+    /* A submitted text becomes the newest entry, whichever comes first. */
     history_add(history, edit_line_text(&line));
     edit_line_set(&line, BL_TEXT(""));
     history_add(history, BL_TEXT("from elsewhere"));
@@ -230,7 +230,7 @@ static void ctrl_r_searches_back(void **state)
     type(&line, "\x12");
     assert_int_equal(line.found, SIZE_MAX);
     check_line(&line, "|make test");
-    /* Given up: all is as it was. */
+    /* Cancelled: the previous text is restored. */
     assert_true(type(&line, ESCAPE));
     assert_false(line.searching);
     check_line(&line, "draft|");
@@ -240,7 +240,7 @@ static void ctrl_r_searches_back(void **state)
     assert_int_equal(line.found, SIZE_MAX);
     type(&line, "\x7F\x7F");
     check_line(&line, "git |status");
-    /* Taken: Enter does not send it yet. */
+    /* Accepted: Enter does not submit it yet. */
     assert_true(type(&line, "\r"));
     check_line(&line, "git |status");
     assert_false(type(&line, "\r"));
@@ -352,7 +352,7 @@ static void completion_end(struct completion *completion)
 static const struct edit_command commands[] = {
     {"/compact", "Make the conversation shorter"},
     {"/cost", "Show the cost"},
-    {"/clear", "Begin anew"},
+    {"/clear", "Start again"},
     {"/quit", "Leave"},
     {0},
 };
@@ -421,13 +421,13 @@ static void paths_are_completed_everywhere_else(void **state)
     check_candidates(&completion, "nothing", "");
     check_candidates(&completion, "no/such/folder/", "");
     check_completed(&completion, "nothing", false, "nothing|");
-    /* Half of a character is never taken. */
+    /* A character is never split. */
     check_completed(&completion, "\u00E4", true, "\u00E4pfel |");
-    /* Absolute ones, also at the start. */
+    /* Absolute paths, also at the start. */
     snprintf(path, sizeof path, "%s/sou", completion.folder);
     snprintf(expected, sizeof expected, "%s/source/|", completion.folder);
     check_completed(&completion, path, true, expected);
-    /* A blank that is there is not doubled. */
+    /* An existing blank is not doubled. */
     edit_line_set(&completion.line, BL_TEXT("son now"));
     type(&completion.line, WORD_LEFT LEFT);
     edit_complete(&completion.arena, &completion.line, commands, completion.folder,
@@ -443,7 +443,7 @@ static void hidden_files_are_offered_only_when_asked_for(void **state)
 
     (void)state;
     completion_begin(&completion);
-    /* Neither are names that cannot be shown. */
+    /* Names that cannot be shown are not offered, either. */
     check_candidates(&completion, "see ", "link/|sonnet.txt|source/|\u00E4pfel|\u00E5ngstrom");
     check_candidates(&completion, "see .", ".hidden");
     check_candidates(&completion, "see ..", "../");
@@ -451,10 +451,10 @@ static void hidden_files_are_offered_only_when_asked_for(void **state)
     completion_end(&completion);
 }
 
-SUITE(edit_line, cmocka_unit_test(text_goes_in_where_the_cursor_is),
-      cmocka_unit_test(what_is_drawn_as_one_is_moved_over_and_deleted_as_one),
-      cmocka_unit_test(words_are_moved_over), cmocka_unit_test(what_is_killed_comes_back),
-      cmocka_unit_test(several_lines_are_moved_between),
+SUITE(edit_line, cmocka_unit_test(text_is_inserted_at_the_cursor),
+      cmocka_unit_test(cluster_is_moved_over_and_deleted_as_one),
+      cmocka_unit_test(words_are_moved_over), cmocka_unit_test(killed_text_can_be_yanked),
+      cmocka_unit_test(cursor_moves_between_lines),
       cmocka_unit_test(keys_that_do_not_edit_are_left_to_the_caller),
       cmocka_unit_test(up_and_down_go_through_the_history_and_back_to_the_draft),
       cmocka_unit_test(ctrl_r_searches_back), cmocka_unit_test(random_keys_never_break_the_text),

@@ -1,4 +1,4 @@
-/* What is on the screen after many changes of it, of the window too. */
+/* The screen after many changes, including changes of the window. */
 #include "screen.h"
 #include "suite.h"
 #include "term/term.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The screen shows what a draw on an empty one shows. */
+/* The screen shows the same as a draw on an empty screen. */
 static void check_fresh(struct scene *scene)
 {
     struct scene fresh;
@@ -29,7 +29,7 @@ static void check_fresh(struct scene *scene)
     scene_end(&fresh);
 }
 
-/* Each line that went up is there once, in order. */
+/* Each line of the conversation is there once, in order. */
 static void check_above(const char *all, unsigned count)
 {
     unsigned next = 0;
@@ -77,7 +77,7 @@ static void random_edit(struct bl_random *random, struct edit_line *line)
     }
 }
 
-static void whatever_happened_the_screen_is_as_if_drawn_afresh(void **state)
+static void screen_equals_a_fresh_draw_after_any_changes(void **state)
 {
     (void)state;
     for (unsigned long seed = 1; seed <= suite_rounds(25, 2000); seed++) {
@@ -125,8 +125,8 @@ static void whatever_happened_the_screen_is_as_if_drawn_afresh(void **state)
     }
 }
 
-/* The line comes back from what has scrolled away, into a window one column too narrow for it: half
- * of its last character is gone, and newer releases of libvterm show the other. */
+/* The line comes back from the scrollback into a window one column too narrow for it: half of its
+ * last character is missing, and newer releases of libvterm show the other half. */
 static void a_wide_character_cut_by_the_window_does_no_harm(void **state)
 {
     struct screen *screen = screen_new(6, 2);
@@ -143,7 +143,7 @@ static void a_wide_character_cut_by_the_window_does_no_harm(void **state)
 
 static struct multiplexer multiplexer;
 
-/* Also when the test has failed: a server would stay. */
+/* Also after a failed test, so that no server is left. */
 static int end_multiplexer(void **state)
 {
     (void)state;
@@ -151,8 +151,9 @@ static int end_multiplexer(void **state)
     return 0;
 }
 
-/* tmux scrolls up what it has no more room for: parts of our own lines may be left behind there. On
- * the screen there is nothing of them, and of the conversation nothing is lost or doubled. */
+/* tmux scrolls lines up when there is no more room: parts of our own lines may be left behind in
+ * the scrollback. The screen shows none of them, and no part of the conversation is lost or
+ * doubled. */
 static void a_terminal_that_reflows_shows_our_lines_once(void **state)
 {
     static const size_t sizes[][2] = {{50, 24}, {40, 24},  {100, 24}, {60, 12},
@@ -191,7 +192,7 @@ static void a_terminal_that_reflows_shows_our_lines_once(void **state)
         assert_non_null(at);
         static const char *const parts[] = {"live one", "live two", "step ", "> this is", "menu "};
         for (size_t j = 0; j < BL_COUNT(parts); j++) {
-            /* Later, what has scrolled away comes back where the window grows. */
+            /* Later, the scrollback reappears when the window grows. */
             at = strstr(i < 3 ? shown.data : at, parts[j]);
             assert_non_null(at);
             assert_null(strstr(at + 1, parts[j]));
@@ -205,6 +206,6 @@ static void a_terminal_that_reflows_shows_our_lines_once(void **state)
     scene_end(&scene);
 }
 
-SUITE(edit_resize, cmocka_unit_test(whatever_happened_the_screen_is_as_if_drawn_afresh),
+SUITE(edit_resize, cmocka_unit_test(screen_equals_a_fresh_draw_after_any_changes),
       cmocka_unit_test(a_wide_character_cut_by_the_window_does_no_harm),
       cmocka_unit_test_teardown(a_terminal_that_reflows_shows_our_lines_once, end_multiplexer));

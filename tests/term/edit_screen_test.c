@@ -47,17 +47,17 @@ static void all_parts_are_shown_in_their_order(void **state)
     scene_end(&scene);
 }
 
-/* ---- Where things must be, computed in another way ------------------------------------------- */
+/* ---- Expected positions, computed in another way --------------------------------------------- */
 
-/* Units of which texts are made here: each a cluster, with its width on every terminal. */
+/* The units of the test texts: each a cluster, with its width on every terminal. */
 static const struct unit {
     const char *text;
     size_t width;
 } units[] = {{"a", 1},       {"Z", 1},      {" ", 1},         {"\u6F22", 2},
              {"e\u0301", 1}, {"\u00E4", 1}, {"\U0001F600", 2}};
 
-/* Lays units out on a grid; `text` is an index for each unit, -1 a new line. Returns the lines, and
- * where the cursor stands before unit `cursor`. */
+/* Lays units out on a grid; `text` is an index for each unit, -1 for a new line. Returns the lines,
+ * and the position of the cursor before unit `cursor`. */
 struct expectation {
     struct bl_buffer text; /* LF after each */
     size_t rows;
@@ -106,7 +106,7 @@ static void expect(struct expectation *expectation, const int *text, size_t coun
     expectation->rows = row + 1;
 }
 
-/* Lines with nothing on them at the end are not told apart from none. */
+/* Empty lines at the end are not distinguished from none. */
 static void trim_empty(struct bl_buffer *text)
 {
     while (text->size > 1 && text->data[text->size - 1] == '\n' &&
@@ -115,7 +115,7 @@ static void trim_empty(struct bl_buffer *text)
     bl_buffer_append_byte(text, '\0');
 }
 
-static void the_cursor_is_where_the_text_says(void **state)
+static void cursor_is_at_its_place_in_the_text(void **state)
 {
     struct bl_random random;
     int text[300];
@@ -133,7 +133,7 @@ static void the_cursor_is_where_the_text_says(void **state)
             const char *piece = text[i] < 0 ? "\n" : units[text[i]].text;
             edit_line_insert(&scene.line, bl_text_from(piece));
         }
-        /* Back through the text, as Left does it. */
+        /* Back through the text, as with the Left key. */
         for (size_t cursor = count + 1; cursor-- > 0;) {
             struct expectation expected;
             expect(&expected, text, count, cursor, columns);
@@ -145,7 +145,7 @@ static void the_cursor_is_where_the_text_says(void **state)
             edit_line_key(&scene.line, &(struct key){.type = KEY_LEFT});
             if (cursor % 8 != 0)
                 continue;
-            /* Faster. */
+            /* In larger steps. */
             for (size_t i = 0; i < 7 && cursor > 0; i++, cursor--)
                 edit_line_key(&scene.line, &(struct key){.type = KEY_LEFT});
         }
@@ -193,8 +193,8 @@ static void a_wide_character_is_never_cut_at_the_edge(void **state)
     scene_end(&scene);
 }
 
-/* This terminal draws each part of a sequence, which we count as one picture. */
-static void a_terminal_that_counts_otherwise_is_not_disturbed(void **state)
+/* This terminal draws each part of a sequence that we count as one picture. */
+static void terminal_with_other_widths_is_drawn_correctly(void **state)
 {
     struct scene scene;
 
@@ -217,7 +217,7 @@ static void a_terminal_that_counts_otherwise_is_not_disturbed(void **state)
     scene_end(&scene);
 }
 
-static void what_is_higher_than_the_screen_is_shown_in_part(void **state)
+static void view_higher_than_the_screen_is_shown_in_part(void **state)
 {
     struct scene scene;
     struct bl_buffer live;
@@ -236,7 +236,7 @@ static void what_is_higher_than_the_screen_is_shown_in_part(void **state)
     scene_draw(&scene, BL_TEXT(""));
     assert_string_equal(screen_shown(scene.terminal),
                         "above\nlive 45\nlive 46\nlive 47\nlive 48\nlive 49\nstatus\n>\n");
-    /* Of the text, what is around the cursor. */
+    /* Of the text, the part around the cursor is shown. */
     for (int i = 0; i < 30; i++) {
         char row[32];
         snprintf(row, sizeof row, "%srow %d", i == 0 ? "" : "\n", i);
@@ -264,7 +264,7 @@ static void the_smallest_windows_work(void **state)
         for (size_t columns = 1; columns < 12; columns++) {
             struct scene scene;
             scene_begin(&scene, columns, rows, true);
-            scene.view.live = BL_TEXT("a long line of what is said\n\u6F22\n");
+            scene.view.live = BL_TEXT("a long line of the answer\n\u6F22\n");
             scene.view.status = BL_TEXT("\x1B[1mstatus\x1B[0m");
             scene.view.menu = BL_TEXT("menu\n");
             scene.view.hint = BL_TEXT("hint");
@@ -300,7 +300,7 @@ static void without_colours_there_is_no_style(void **state)
     }
 }
 
-static void what_is_on_the_screen_is_not_written_again(void **state)
+static void unchanged_lines_are_not_written_again(void **state)
 {
     struct scene scene;
     struct bl_buffer live;
@@ -349,7 +349,7 @@ static void lines_that_are_too_wide_are_cut_with_their_styles(void **state)
     scene_end(&scene);
 }
 
-static void control_characters_are_shown_as_what_they_are(void **state)
+static void control_characters_are_shown_in_caret_notation(void **state)
 {
     struct scene scene;
 
@@ -378,7 +378,7 @@ static void a_search_is_shown_below_the_line(void **state)
     check_cursor(&scene, 0, 7);
     edit_line_key(&scene.line, &(struct key){.type = KEY_TEXT, .text = BL_TEXT("q")});
     scene_draw(&scene, BL_TEXT(""));
-    assert_string_equal(screen_shown(scene.terminal), "> make test\nsearch: teq (nothing found)\n");
+    assert_string_equal(screen_shown(scene.terminal), "> make test\nsearch: teq (no match)\n");
     edit_line_key(&scene.line, &(struct key){.type = KEY_ESCAPE});
     scene_draw(&scene, BL_TEXT(""));
     assert_string_equal(screen_shown(scene.terminal), ">\n");
@@ -427,7 +427,7 @@ static void a_very_long_text_is_drawn_in_bounded_time(void **state)
             assert_true(scene.bytes.size < 4096);
         }
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-        /* A quarter of a second each is seen with the thread sanitizer. */
+        /* The thread sanitizer takes a quarter of a second for each. */
         assert_true(end.tv_sec - start.tv_sec < 30);
         assert_int_equal(scene.screen.height, 23);
         scene_end(&scene);
@@ -436,16 +436,16 @@ static void a_very_long_text_is_drawn_in_bounded_time(void **state)
 }
 
 SUITE(edit_screen, cmocka_unit_test(all_parts_are_shown_in_their_order),
-      cmocka_unit_test(the_cursor_is_where_the_text_says),
+      cmocka_unit_test(cursor_is_at_its_place_in_the_text),
       cmocka_unit_test(the_cursor_after_a_full_line_is_in_its_last_column),
       cmocka_unit_test(a_wide_character_is_never_cut_at_the_edge),
-      cmocka_unit_test(a_terminal_that_counts_otherwise_is_not_disturbed),
-      cmocka_unit_test(what_is_higher_than_the_screen_is_shown_in_part),
+      cmocka_unit_test(terminal_with_other_widths_is_drawn_correctly),
+      cmocka_unit_test(view_higher_than_the_screen_is_shown_in_part),
       cmocka_unit_test(the_smallest_windows_work),
       cmocka_unit_test(without_colours_there_is_no_style),
-      cmocka_unit_test(what_is_on_the_screen_is_not_written_again),
+      cmocka_unit_test(unchanged_lines_are_not_written_again),
       cmocka_unit_test(lines_that_are_too_wide_are_cut_with_their_styles),
-      cmocka_unit_test(control_characters_are_shown_as_what_they_are),
+      cmocka_unit_test(control_characters_are_shown_in_caret_notation),
       cmocka_unit_test(a_search_is_shown_below_the_line),
       cmocka_unit_test(without_a_line_there_is_no_cursor),
       cmocka_unit_test(a_very_long_text_is_drawn_in_bounded_time));

@@ -63,7 +63,7 @@ static void write_file(const char *content)
     fclose(file);
 }
 
-static void what_was_written_is_there_in_the_next_session(void **state)
+static void entries_are_there_in_the_next_session(void **state)
 {
     struct stat status;
 
@@ -85,7 +85,7 @@ static void what_was_written_is_there_in_the_next_session(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 }
 
-static void lines_that_are_wrong_are_skipped(void **state)
+static void invalid_lines_are_skipped(void **state)
 {
     (void)state;
     write_file("\"a\"\nnot json\n{\"b\":1}\n\n\"\\ud800\"\n\"c\"\n17\n\"half of a li");
@@ -93,7 +93,7 @@ static void lines_that_are_wrong_are_skipped(void **state)
     assert_int_equal(history_count(history), 2);
     check_entry(history, 0, "a");
     check_entry(history, 1, "c");
-    /* The half line does not spoil what comes after it. */
+    /* The incomplete line does not corrupt the next entry. */
     history_add(history, BL_TEXT("d"));
     history_free(history);
     history = load();
@@ -102,7 +102,7 @@ static void lines_that_are_wrong_are_skipped(void **state)
     history_free(history);
 }
 
-static void what_is_looked_for_is_found_newest_first(void **state)
+static void search_finds_the_newest_entry_first(void **state)
 {
     struct history *history = history_new();
 
@@ -118,7 +118,7 @@ static void what_is_looked_for_is_found_newest_first(void **state)
     history_free(NULL);
 }
 
-static void at_most_ten_thousand_are_kept(void **state)
+static void at_most_ten_thousand_entries_are_kept(void **state)
 {
     struct bl_buffer content;
     struct history *history;
@@ -137,7 +137,7 @@ static void at_most_ten_thousand_are_kept(void **state)
     assert_int_equal(history_count(history), 10000);
     check_entry(history, 0, "entry 1501");
     history_free(history);
-    /* The file has been cut, too, and nothing else is left in the folder. */
+    /* The file was shortened, too, and no other file is left in the folder. */
     struct bl_text text = suite_read_file(path);
     size_t lines = 0;
     for (size_t i = 0; i < text.size; i++)
@@ -165,7 +165,7 @@ static void a_large_text_is_kept_for_the_session_only(void **state)
     bl_free(large);
 }
 
-static void what_cannot_be_read_is_an_error_and_not_the_end(void **state)
+static void unreadable_file_is_an_error_but_not_fatal(void **state)
 {
     struct history *history = history_new();
     struct bl_error error = {0};
@@ -176,7 +176,7 @@ static void what_cannot_be_read_is_an_error_and_not_the_end(void **state)
     history_add(history, BL_TEXT("still works"));
     assert_int_equal(history_count(history), 1);
     history_free(history);
-    /* Nor is what cannot be written. */
+    /* An unwritable file is not an error, either. */
     history = history_new();
     assert_int_equal(history_load(history, "/proc/no/such/place", NULL), 0);
     history_add(history, BL_TEXT("a"));
@@ -184,7 +184,7 @@ static void what_cannot_be_read_is_an_error_and_not_the_end(void **state)
     history_free(history);
 }
 
-/* Each adds its own. */
+/* Each process adds its own entries. */
 static void writer_main(int number, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -233,7 +233,7 @@ static void several_programs_append_at_once(void **state)
     history_free(history);
 }
 
-static void whoever_holds_the_lock_does_not_hang_us(void **state)
+static void held_lock_does_not_block_the_caller(void **state)
 {
     (void)state;
     write_file("\"a\"\n");
@@ -251,11 +251,10 @@ static void whoever_holds_the_lock_does_not_hang_us(void **state)
 
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
-SUITE(history, WITH_FOLDER(what_was_written_is_there_in_the_next_session),
-      WITH_FOLDER(lines_that_are_wrong_are_skipped),
-      cmocka_unit_test(what_is_looked_for_is_found_newest_first),
-      WITH_FOLDER(at_most_ten_thousand_are_kept),
+SUITE(history, WITH_FOLDER(entries_are_there_in_the_next_session),
+      WITH_FOLDER(invalid_lines_are_skipped), cmocka_unit_test(search_finds_the_newest_entry_first),
+      WITH_FOLDER(at_most_ten_thousand_entries_are_kept),
       WITH_FOLDER(a_large_text_is_kept_for_the_session_only),
-      WITH_FOLDER(what_cannot_be_read_is_an_error_and_not_the_end),
+      WITH_FOLDER(unreadable_file_is_an_error_but_not_fatal),
       WITH_FOLDER(several_programs_append_at_once),
-      WITH_FOLDER(whoever_holds_the_lock_does_not_hang_us));
+      WITH_FOLDER(held_lock_does_not_block_the_caller));

@@ -3,12 +3,12 @@
 
 #include <stdio.h>
 
-/* Keys as a text that can be compared: "<type>" or "[text]", texts beside each other as one. */
-static void describe(struct keys *keys, bool patient, struct bl_buffer *out)
+/* Writes keys as comparable text: "<type>" or "[text]", adjacent texts as one. */
+static void describe(struct keys *keys, bool may_wait, struct bl_buffer *out)
 {
     struct key key;
 
-    while (keys_next(keys, patient, &key)) {
+    while (keys_next(keys, may_wait, &key)) {
         assert_true(bl_utf8_valid(key.text));
         bool joined = key.type == KEY_TEXT && out->size > 0 && out->data[out->size - 1] == ']';
         if (joined)
@@ -150,14 +150,14 @@ static void enter_with_a_modifier_is_a_new_line(void **state)
         KNOWN("\x1B[13;5u", KEY_NEWLINE),    KNOWN("\x1B[13;3u", KEY_NEWLINE),
         KNOWN("\x1B[27;2;13~", KEY_NEWLINE), KNOWN("\x1B[27;5;13~", KEY_NEWLINE),
         KNOWN("\x1B[57414;2u", KEY_NEWLINE), KNOWN("\x1B[13;129u", KEY_ENTER), /* Num Lock */
-        KNOWN("\x1B[13;2:3u", KEY_UNKNOWN),                                    /* let go */
+        KNOWN("\x1B[13;2:3u", KEY_UNKNOWN),                                    /* release */
     };
 
     (void)state;
     check_known(rows, BL_COUNT(rows));
 }
 
-static void characters_that_come_as_sequences_are_keys(void **state)
+static void characters_sent_as_sequences_are_keys(void **state)
 {
     static const struct known rows[] = {
         KNOWN("\x1B[99;5u", KEY_INTERRUPT),  KNOWN("\x1B[27;5;99~", KEY_INTERRUPT),
@@ -178,11 +178,10 @@ static void characters_that_come_as_sequences_are_keys(void **state)
     assert_true(one_key(BL_TEXT("\x1B[233u"), KEY_TEXT, BL_TEXT("\u00E9")));
 }
 
-static void sequences_that_are_not_known_never_become_text(void **state)
+static void unknown_sequences_never_become_text(void **state)
 {
     static const struct known rows[] = {
-        KNOWN("\x1B[?1;2c", KEY_UNKNOWN),     /* what the terminal is */
-        KNOWN("\x1B[24;80R", KEY_UNKNOWN),    /* where the cursor is */
+        KNOWN("\x1B[24;80R", KEY_UNKNOWN),    /* cursor position */
         KNOWN("\x1B[?2026;2$y", KEY_UNKNOWN), /* a mode */
         KNOWN("\x1B[I", KEY_UNKNOWN),         /* focus */
         KNOWN("\x1B[<0;10;20M", KEY_UNKNOWN), /* mouse */
@@ -191,11 +190,10 @@ static void sequences_that_are_not_known_never_become_text(void **state)
         KNOWN("\x1B[1;2P", KEY_UNKNOWN),
         KNOWN("\x1B[201~", KEY_UNKNOWN), /* the end of a paste that never began */
         KNOWN("\x1B[;;;;;;;;1;2;3X", KEY_UNKNOWN),
-        KNOWN("\x1B]11;rgb:0000/0000/0000\x07", KEY_UNKNOWN),
-        KNOWN("\x1B]11;rgb:0000/0000/0000\x1B\\", KEY_UNKNOWN),
+        KNOWN("\x1B]10;rgb:0000/0000/0000\x07", KEY_UNKNOWN),
         KNOWN("\x1BP>|xterm(380)\x1B\\", KEY_UNKNOWN),
         KNOWN("\x1B_Gi=1;OK\x1B\\", KEY_UNKNOWN),
-        KNOWN("\xC2\x9B", KEY_UNKNOWN), /* a control character of eight bits */
+        KNOWN("\xC2\x9B", KEY_UNKNOWN), /* an 8-bit control character */
     };
 
     (void)state;
@@ -206,7 +204,7 @@ static void sequences_that_are_not_known_never_become_text(void **state)
     assert_true(one_key(BL_TEXT("\x1B[M ab"), KEY_UNKNOWN, BL_TEXT("")));
 }
 
-static void check_keys(struct bl_text bytes, bool patient, const char *expected)
+static void check_keys(struct bl_text bytes, bool may_wait, const char *expected)
 {
     struct keys keys;
     struct bl_buffer out;
@@ -215,11 +213,49 @@ static void check_keys(struct bl_text bytes, bool patient, const char *expected)
     bl_buffer_init(&out, SIZE_MAX / 2);
     keys_add(&keys, bytes);
     describe(&keys, true, &out);
-    if (!patient)
+    if (!may_wait)
         describe(&keys, false, &out);
     bl_buffer_append_byte(&out, '\0');
     assert_string_equal(out.data, expected);
     bl_buffer_done(&out);
+    keys_done(&keys);
+}
+
+static struct key next_key(struct keys *keys, const char *bytes, bool may_wait)
+{
+    struct key key = {.type = KEY_UNKNOWN};
+
+    keys_add(keys, bl_text_from(bytes));
+    while (keys_next(keys, may_wait, &key) && key.type == KEY_UNKNOWN)
+        continue;
+    return key;
+}
+
+static void terminal_reply_is_one_key_however_it_arrives(void **state)
+{
+    struct keys keys;
+
+    (void)state;
+    keys_init(&keys);
+    struct key key = next_key(&keys, "\x1b]11;rgb:1/2/3\a", true);
+    assert_int_equal(key.type, KEY_REPLY);
+    assert_true(bl_text_is(key.text, "11;rgb:1/2/3"));
+    key = next_key(&keys, "\x1b[?62;22c", true);
+    assert_int_equal(key.type, KEY_REPLY);
+    assert_int_equal(key.text.size, 0);
+    /* Other replies are unrequested. */
+    assert_int_equal(next_key(&keys, "\x1b]52;c;aGVsbG8=\x1b\\", true).type, KEY_UNKNOWN);
+    assert_int_equal(next_key(&keys, "\x1bP11;rgb:1/2/3\x1b\\", true).type, KEY_UNKNOWN);
+    /* While a reply is due, a pause does not end it. */
+    keys.expecting = true;
+    static const char *const pieces[] = {"\x1b", "]", "11;r", "gb:f/f/f", "\x1b"};
+    for (size_t i = 0; i < BL_COUNT(pieces); i++)
+        assert_int_equal(next_key(&keys, pieces[i], false).type, KEY_UNKNOWN);
+    key = next_key(&keys, "\\", false);
+    assert_int_equal(key.type, KEY_REPLY);
+    assert_true(bl_text_is(key.text, "11;rgb:f/f/f"));
+    keys.expecting = false;
+    assert_int_equal(next_key(&keys, "\x1b", false).type, KEY_ESCAPE);
     keys_done(&keys);
 }
 
@@ -306,7 +342,7 @@ static void a_slow_line_does_not_break_sequences(void **state)
     keys_done(&keys);
 }
 
-static void what_is_not_utf8_becomes_replacement_characters(void **state)
+static void invalid_utf8_becomes_replacement_characters(void **state)
 {
     (void)state;
     check_keys(BL_TEXT("a\xFF\x62\xE2\x82z\xC0\x80"), true,
@@ -326,7 +362,7 @@ static void a_paste_is_one_key_with_all_of_its_text(void **state)
                 BL_TEXT("one\ntwo\nthree\n\tfour"));
     check_paste(BL_TEXT("\x1B[200~\x1B[201~"), BL_TEXT(""));
     check_paste(BL_TEXT("\x1B[200~\r\r\n\n\x1B[201~"), BL_TEXT("\n\n\n"));
-    /* What looks like its end, or like keys. */
+    /* Bytes that resemble the end mark, or keys. */
     check_paste(BL_TEXT("\x1B[200~\x1B[201x\x1B[20\x1B\x1B[A\x03\x04\x1B[200~\x1B[201~"),
                 BL_TEXT("\x1B[201x\x1B[20\x1B\x1B[A\x03\x04\x1B[200~"));
     check_paste(BL_TEXT("\x1B[200~\xFF\xE2\x82\x1B[201~"), BL_TEXT("\uFFFD\uFFFD\uFFFD"));
@@ -370,7 +406,7 @@ static void a_paste_above_the_maximum_is_cut_and_consumed(void **state)
     bl_free(block);
 }
 
-/* Bytes that are likely to mean something. */
+/* Bytes that are likely to form sequences. */
 static size_t random_bytes(struct bl_random *random, char *out, size_t size)
 {
     static const char *const pieces[] = {
@@ -388,7 +424,7 @@ static size_t random_bytes(struct bl_random *random, char *out, size_t size)
     return at;
 }
 
-static void any_cut_of_the_stream_gives_the_same_keys(void **state)
+static void any_split_of_the_stream_gives_the_same_keys(void **state)
 {
     struct bl_random random;
     char bytes[400];
@@ -423,14 +459,15 @@ static void any_cut_of_the_stream_gives_the_same_keys(void **state)
 SUITE(keys, cmocka_unit_test(control_characters_are_keys),
       cmocka_unit_test(keys_of_many_terminals_are_known),
       cmocka_unit_test(enter_with_a_modifier_is_a_new_line),
-      cmocka_unit_test(characters_that_come_as_sequences_are_keys),
-      cmocka_unit_test(sequences_that_are_not_known_never_become_text),
+      cmocka_unit_test(characters_sent_as_sequences_are_keys),
+      cmocka_unit_test(unknown_sequences_never_become_text),
+      cmocka_unit_test(terminal_reply_is_one_key_however_it_arrives),
       cmocka_unit_test(a_long_sequence_is_skipped_to_its_end),
       cmocka_unit_test(escape_is_a_key_when_nothing_follows_in_time),
       cmocka_unit_test(ctrl_c_is_never_swallowed),
       cmocka_unit_test(a_slow_line_does_not_break_sequences),
-      cmocka_unit_test(what_is_not_utf8_becomes_replacement_characters),
+      cmocka_unit_test(invalid_utf8_becomes_replacement_characters),
       cmocka_unit_test(a_paste_is_one_key_with_all_of_its_text),
       cmocka_unit_test(a_paste_without_brackets_is_text),
       cmocka_unit_test(a_paste_above_the_maximum_is_cut_and_consumed),
-      cmocka_unit_test(any_cut_of_the_stream_gives_the_same_keys));
+      cmocka_unit_test(any_split_of_the_stream_gives_the_same_keys));

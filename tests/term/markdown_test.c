@@ -15,7 +15,7 @@ static void check_lines(struct bl_text text, size_t columns, bool colours)
     }
 }
 
-/* All of it at once, through the stream. */
+/* Renders a whole text at once, through the stream. */
 static void stream_whole(struct bl_text text, size_t columns, bool colours, struct bl_buffer *out)
 {
     struct markdown *markdown = markdown_new(columns, colours);
@@ -43,7 +43,7 @@ static void expect(const char *text, const char *wanted)
     expect_at(40, false, text, wanted);
 }
 
-/* ---- What each thing looks like -------------------------------------------------------------- */
+/* ---- Appearance ------------------------------------------------------------------------------ */
 
 static void paragraphs_are_wrapped_and_keep_their_line_breaks(void **state)
 {
@@ -66,7 +66,7 @@ static void headings_are_bold_or_keep_their_marks(void **state)
               "\x1b[1mTwo \x1b[3mx\x1b[0m\n");
 }
 
-static void emphasis_keeps_its_marks_where_there_are_no_colours(void **state)
+static void emphasis_keeps_its_marks_without_colours(void **state)
 {
     (void)state;
     expect("*a* **b** ~~c~~ `d`", "*a* **b** ~~c~~ `d`\n");
@@ -126,7 +126,7 @@ static void code_is_indented_below_its_language(void **state)
     expect("  ~~~ c\n    two\n ```\n  ~~~\nend", "  c\n      two\n    ```\n\nend\n");
 }
 
-static void links_show_where_they_lead_when_the_text_does_not(void **state)
+static void links_show_their_address_if_the_text_does_not(void **state)
 {
     (void)state;
     expect_at(60, false, "[text](https://x.test/a) https://y.test <me@z.test> www.w.test",
@@ -152,7 +152,7 @@ static void html_is_text_and_entities_are_characters(void **state)
            "<AB> © &unknown; \xEF\xBF\xBD \xEF\xBF\xBD[1m\n");
 }
 
-static void rules_go_across(void **state)
+static void rules_span_the_width(void **state)
 {
     (void)state;
     expect_at(8, false, "a\n\n---\n\nb\n***\nc", "a\n\n────────\n\nb\n\n────────\n\nc\n");
@@ -165,7 +165,7 @@ static const char table[] = "| Name | Size | What |\n"
                             "| a.c  | 12 | `code` and *more* |\n"
                             "| other.c | 1234 | x |\n";
 
-static void tables_stand_in_columns(void **state)
+static void tables_are_laid_out_in_columns(void **state)
 {
     (void)state;
     expect(table, "Name    │ Size │       What\n"
@@ -202,7 +202,7 @@ static void tables_without_room_are_pairs(void **state)
               "Third column: f\n");
 }
 
-static void tables_beyond_measure_are_shown_as_they_are(void **state)
+static void oversized_tables_are_shown_as_written(void **state)
 {
     struct bl_buffer text, out;
 
@@ -214,7 +214,7 @@ static void tables_beyond_measure_are_shown_as_they_are(void **state)
             bl_buffer_append(&text, row == 0 ? BL_TEXT("|a") : BL_TEXT("|---"));
         bl_buffer_append(&text, BL_TEXT("|\n"));
     }
-    /* Each such row would have as many cells as the head has. */
+    /* Each such row would have as many cells as the head. */
     for (int row = 0; row < 1000; row++)
         bl_buffer_append(&text, BL_TEXT("|\n"));
     stream_whole(bl_buffer_text(&text), 40, false, &out);
@@ -223,7 +223,7 @@ static void tables_beyond_measure_are_shown_as_they_are(void **state)
     bl_buffer_done(&out);
 }
 
-/* ---- As it comes ----------------------------------------------------------------------------- */
+/* ---- Streaming ------------------------------------------------------------------------------- */
 
 static void take(struct markdown *markdown, const char *wanted)
 {
@@ -322,7 +322,7 @@ static void a_cut_character_waits_for_its_rest(void **state)
     markdown_free(markdown);
 }
 
-static void what_is_pending_is_laid_out_for_the_new_width(void **state)
+static void pending_text_is_laid_out_for_the_new_width(void **state)
 {
     struct markdown *markdown = markdown_new(40, false);
 
@@ -334,7 +334,8 @@ static void what_is_pending_is_laid_out_for_the_new_width(void **state)
     markdown_free(markdown);
 }
 
-/* In time that grows with the text, not with its square: the rounds here take seconds otherwise. */
+/* Checks that the time is linear in the size of the text, not quadratic: otherwise the rounds here
+ * take seconds. */
 static void long_blocks_take_linear_time(void **state)
 {
     static const char *const openings[] = {"```c\n", "", "- item\n\n"};
@@ -438,9 +439,9 @@ static void any_pieces_give_the_same_lines_as_the_whole(void **state)
     bl_buffer_done(&pieces);
 }
 
-/* Blocks that were final one by one are those of the text parsed as a whole. In one text of some
- * thousands the parser has its own idea: it takes a fence for the row of the table above it, or
- * remembers what it should have forgotten. */
+/* Blocks that became final one by one equal those of the text parsed as a whole. In one text of
+ * several thousand the parser differs: it takes a fence for a row of the table above it, or keeps
+ * state that it should have reset. */
 static void blocks_are_those_of_the_whole_text(void **state)
 {
     unsigned long rounds = suite_rounds(2000, 200000), differences = 0;
@@ -489,20 +490,21 @@ static void a_line_without_an_end_is_cut_at_the_same_place(void **state)
 
 SUITE(markdown, cmocka_unit_test(paragraphs_are_wrapped_and_keep_their_line_breaks),
       cmocka_unit_test(headings_are_bold_or_keep_their_marks),
-      cmocka_unit_test(emphasis_keeps_its_marks_where_there_are_no_colours),
+      cmocka_unit_test(emphasis_keeps_its_marks_without_colours),
       cmocka_unit_test(lists_have_bullets_numbers_and_hanging_indents),
       cmocka_unit_test(quotes_have_a_bar), cmocka_unit_test(code_is_indented_below_its_language),
-      cmocka_unit_test(links_show_where_they_lead_when_the_text_does_not),
+      cmocka_unit_test(links_show_their_address_if_the_text_does_not),
       cmocka_unit_test(references_that_are_defined_elsewhere_are_shown),
-      cmocka_unit_test(html_is_text_and_entities_are_characters), cmocka_unit_test(rules_go_across),
-      cmocka_unit_test(tables_stand_in_columns), cmocka_unit_test(tables_shrink_to_the_window),
+      cmocka_unit_test(html_is_text_and_entities_are_characters),
+      cmocka_unit_test(rules_span_the_width), cmocka_unit_test(tables_are_laid_out_in_columns),
+      cmocka_unit_test(tables_shrink_to_the_window),
       cmocka_unit_test(tables_without_room_are_pairs),
-      cmocka_unit_test(tables_beyond_measure_are_shown_as_they_are),
+      cmocka_unit_test(oversized_tables_are_shown_as_written),
       cmocka_unit_test(blocks_are_final_when_they_are_complete),
       cmocka_unit_test(lines_of_an_open_fence_are_final),
       cmocka_unit_test(a_fence_in_a_list_belongs_to_its_item),
       cmocka_unit_test(a_cut_character_waits_for_its_rest),
-      cmocka_unit_test(what_is_pending_is_laid_out_for_the_new_width),
+      cmocka_unit_test(pending_text_is_laid_out_for_the_new_width),
       cmocka_unit_test(long_blocks_take_linear_time),
       cmocka_unit_test(hostile_text_takes_bounded_time),
       cmocka_unit_test(any_pieces_give_the_same_lines_as_the_whole),

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <vterm.h>
 
-/* A line that has scrolled away. */
+/* A line in the scrollback. */
 struct gone_line {
     VTermScreenCell *cells;
     int count;
@@ -38,8 +38,9 @@ static int push_line(int count, const VTermScreenCell *cells, void *context)
     return 1;
 }
 
-/* libvterm writes the right half of a wide character beside its left half without asking whether
- * there is such a column: one that the new width cuts in half is blank, as in other terminals. */
+/* libvterm writes the right half of a wide character beside its left half without checking that
+ * there is such a column: a character cut in half by the new width is blank, as in other
+ * terminals. */
 static int pop_line(int count, VTermScreenCell *cells, void *context)
 {
     struct screen *screen = context;
@@ -79,6 +80,7 @@ struct screen *screen_new(size_t columns, size_t rows)
     screen->cells = vterm_obtain_screen(screen->vterm);
     screen->cursor_visible = true;
     vterm_screen_set_callbacks(screen->cells, &callbacks, screen);
+    vterm_screen_enable_altscreen(screen->cells, 1);
     vterm_screen_reset(screen->cells, 1);
     bl_buffer_init(&screen->text, SIZE_MAX / 2);
     return screen;
@@ -108,8 +110,8 @@ size_t screen_rows(const struct screen *screen)
     return (size_t)rows;
 }
 
-/* libvterm 0.1.4 scrolls the cursor out at the top when what stands below it does not fit any more;
- * terminals cut that off. */
+/* libvterm 0.1.4 scrolls the cursor out at the top if the lines below it no longer fit; terminals
+ * cut those lines off. */
 static void drop_last_row(struct screen *screen)
 {
     VTermPos cursor;
@@ -142,7 +144,7 @@ static void append_cell(struct bl_buffer *text, const VTermScreenCell *cell)
 {
     char bytes[4];
 
-    if (cell->chars[0] == (uint32_t)-1) /* the right half of a wide one */
+    if (cell->chars[0] == (uint32_t)-1) /* the right half of a wide character */
         return;
     if (cell->chars[0] == 0)
         bl_buffer_append_byte(text, ' ');
@@ -245,7 +247,7 @@ bool screen_styled(const struct screen *screen)
     return false;
 }
 
-/* Only sequences that are promised, and of them no colours unless wanted. */
+/* Allows only the promised sequences, and no colours unless wanted. */
 void screen_check_sequences(struct bl_text bytes, bool colours)
 {
     static const char *const modes[] = {"?7h", "?7l", "?25h", "?25l", "?2026h", "?2026l"};
@@ -304,8 +306,7 @@ void scene_resize(struct scene *scene, size_t columns, size_t rows)
 
 /* ---- tmux ------------------------------------------------------------------------------------ */
 
-/* Runs `tmux ARGUMENTS` on a server of our own; what it prints goes to `out`, unless that is NULL.
- */
+/* Runs `tmux ARGUMENTS` on a private server; its output goes to `out`, unless that is NULL. */
 static bool run_tmux(const struct multiplexer *multiplexer, const char *arguments,
                      struct bl_buffer *out)
 {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <utmp.h>
 
-/* A process at a terminal of its own, and our end of it. */
+/* A process on its own terminal, and our end of it. */
 struct guest {
     pid_t pid;
     int master;
@@ -25,7 +25,7 @@ struct guest {
     struct bl_buffer output;
 };
 
-/* `run` runs it: run_in_role, unless it is to be no fiber. */
+/* Runs it with `run`: run_in_role, except for a process without fibers. */
 static void guest_begin_as(struct guest *guest, int (*run)(bl_fiber_main *main, void *argument),
                            bl_fiber_main *main)
 {
@@ -52,7 +52,8 @@ static void guest_begin(struct guest *guest, bl_fiber_main *main)
     guest_begin_as(guest, run_in_role, main);
 }
 
-/* Reads until the output holds `text`, and forgets it up to there. False: the guest is gone. */
+/* Reads until the output contains `text`, and discards it up to there. Returns false if the guest
+ * has exited. */
 static bool guest_says(struct guest *guest, const char *text)
 {
     ptrdiff_t at;
@@ -84,7 +85,7 @@ static bool is_as_before(const struct guest *guest)
            memcmp(modes.c_cc, guest->before.c_cc, sizeof modes.c_cc) == 0;
 }
 
-/* What is left to read goes nowhere: a guest must not wait for us at its end. */
+/* Discards the remaining output: a guest must not wait for us at its end. */
 static int guest_end(struct guest *guest)
 {
     int status = 0;
@@ -108,7 +109,7 @@ static void send_bytes(const struct guest *guest, const char *bytes)
     assert_int_equal(write(guest->master, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
 }
 
-/* ---- What guests do -------------------------------------------------------------------------- */
+/* ---- Programs of the guests ------------------------------------------------------------------ */
 
 static struct terminal *open_and_greet(void)
 {
@@ -120,7 +121,7 @@ static struct terminal *open_and_greet(void)
     return terminal;
 }
 
-/* Bytes until they are what is expected. */
+/* Reads bytes until they are as expected. */
 static bool reads(struct terminal *terminal, const char *expected)
 {
     struct terminal_input input;
@@ -150,7 +151,7 @@ static int reader_main(void *argument)
     return 0;
 }
 
-static void keys_come_as_they_are_typed(void **state)
+static void keys_arrive_as_typed(void **state)
 {
     struct guest guest;
 
@@ -164,7 +165,7 @@ static void keys_come_as_they_are_typed(void **state)
     assert_int_equal(guest_end(&guest), 0);
 }
 
-/* ---- However it ends ------------------------------------------------------------------------- */
+/* ---- Ways to end ----------------------------------------------------------------------------- */
 
 enum ending {
     END_EXIT,
@@ -177,7 +178,7 @@ enum ending {
 
 static enum ending chosen_ending;
 
-/* A real one: a sanitizer that sees it coming ends the process in its own way. */
+/* A real fault: if a sanitizer detects it earlier, it ends the process in its own way. */
 static void fault(void)
 {
     volatile char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -244,16 +245,16 @@ static int end_by(enum ending ending, int signal_number)
     return status;
 }
 
-static void the_terminal_is_given_back_at_the_end_and_at_exit(void **state)
+static void terminal_is_restored_at_the_end_and_at_exit(void **state)
 {
     (void)state;
     assert_int_equal(end_by(END_RETURN, 0), 0);
     int status = end_by(END_EXIT, 0);
-    /* The leak check of a sanitizer may say otherwise about what exit left behind. */
+    /* The leak check of a sanitizer may report memory that exit left behind. */
     assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || SUITE_SANITIZED));
 }
 
-static void the_terminal_is_given_back_after_a_crash(void **state)
+static void terminal_is_restored_after_a_crash(void **state)
 {
     int status;
 
@@ -266,7 +267,7 @@ static void the_terminal_is_given_back_after_a_crash(void **state)
     assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : SUITE_SANITIZED);
 }
 
-static void the_terminal_is_given_back_by_a_signal_that_ends_the_process(void **state)
+static void terminal_is_restored_by_a_signal_that_ends_the_process(void **state)
 {
     static const int signals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGSEGV, SIGFPE};
 
@@ -300,7 +301,7 @@ static int window_main(void *argument)
     return 0;
 }
 
-static void a_change_of_the_window_is_told(void **state)
+static void window_change_is_reported(void **state)
 {
     struct winsize size = {.ws_row = 10, .ws_col = 40};
     struct guest guest;
@@ -341,7 +342,7 @@ static void a_process_that_was_stopped_takes_the_terminal_again(void **state)
     kill(guest.pid, SIGSTOP);
     assert_int_equal(waitpid(guest.pid, &status, WUNTRACED), guest.pid);
     assert_true(WIFSTOPPED(status));
-    /* The shell sets what it likes. */
+    /* The shell changes the modes. */
     assert_int_equal(tcsetattr(guest.master, TCSANOW, &guest.before), 0);
     kill(guest.pid, SIGCONT);
     assert_true(guest_says(&guest, "\x1B[?2004hback"));
@@ -366,7 +367,8 @@ static int suspend_main(void *argument)
     return 0;
 }
 
-/* A small shell: only what has one can be stopped. Says on the terminal how its job does. */
+/* A small shell: only a process with a shell can be stopped. Reports the state of its job on the
+ * terminal. */
 static int shell_main(void *argument)
 {
     int status;
@@ -385,7 +387,7 @@ static int shell_main(void *argument)
     tcsetpgrp(STDIN_FILENO, getpid());
     if (write(STDOUT_FILENO, "stopped", 7) != 7)
         return -1;
-    /* Our tester looks at the modes, and then types. */
+    /* The test checks the modes, and then types. */
     char byte;
     if (read(STDIN_FILENO, &byte, 1) != 1)
         return -1;
@@ -399,7 +401,7 @@ static int run_plainly(bl_fiber_main *main, void *argument)
     return main(argument) == 0 ? 0 : 1;
 }
 
-static void ctrl_z_gives_the_terminal_back_and_takes_it_again(void **state)
+static void ctrl_z_restores_the_terminal_and_takes_it_again(void **state)
 {
     struct guest guest;
 
@@ -417,7 +419,7 @@ static void ctrl_z_gives_the_terminal_back_and_takes_it_again(void **state)
     assert_int_equal(guest_end(&guest), 0);
 }
 
-/* ---- Slow, and gone -------------------------------------------------------------------------- */
+/* ---- Slow and closed terminals --------------------------------------------------------------- */
 
 #define FLOOD_SIZE ((size_t)512 * 1024)
 
@@ -434,7 +436,7 @@ static int flood_main(void *argument)
     memset(bytes, '.', FLOOD_SIZE);
     CHECK_EQUAL(terminal_write(terminal, (struct bl_text){bytes, FLOOD_SIZE}), 0);
     getrusage(RUSAGE_SELF, &usage);
-    /* It slept: at least once for what the terminal did not take. */
+    /* It slept: at least once because the terminal did not accept output. */
     CHECK((uint64_t)usage.ru_nvcsw > before);
     CHECK_EQUAL(terminal_write(terminal, BL_TEXT("done")), 0);
     terminal_close(terminal);
@@ -484,7 +486,7 @@ static int gone_ignoring_main(void *argument)
     return gone_main(argument);
 }
 
-static void a_terminal_that_goes_away_is_told(void **state)
+static void closed_terminal_is_reported(void **state)
 {
     struct guest guest;
     int status;
@@ -546,20 +548,19 @@ static int no_terminal_main(void *argument)
     return 0;
 }
 
-static void what_is_no_terminal_is_refused(void **state)
+static void non_terminal_is_refused(void **state)
 {
     (void)state;
     run_in_loop(no_terminal_main, NULL);
 }
 
-SUITE(terminal, cmocka_unit_test(keys_come_as_they_are_typed),
-      cmocka_unit_test(the_terminal_is_given_back_at_the_end_and_at_exit),
-      cmocka_unit_test(the_terminal_is_given_back_after_a_crash),
-      cmocka_unit_test(the_terminal_is_given_back_by_a_signal_that_ends_the_process),
-      cmocka_unit_test(a_change_of_the_window_is_told),
+SUITE(terminal, cmocka_unit_test(keys_arrive_as_typed),
+      cmocka_unit_test(terminal_is_restored_at_the_end_and_at_exit),
+      cmocka_unit_test(terminal_is_restored_after_a_crash),
+      cmocka_unit_test(terminal_is_restored_by_a_signal_that_ends_the_process),
+      cmocka_unit_test(window_change_is_reported),
       cmocka_unit_test(a_process_that_was_stopped_takes_the_terminal_again),
-      cmocka_unit_test(ctrl_z_gives_the_terminal_back_and_takes_it_again),
+      cmocka_unit_test(ctrl_z_restores_the_terminal_and_takes_it_again),
       cmocka_unit_test(output_waits_for_a_slow_terminal),
-      cmocka_unit_test(a_terminal_that_goes_away_is_told),
-      cmocka_unit_test(a_stop_ends_the_wait_for_input),
-      cmocka_unit_test(what_is_no_terminal_is_refused));
+      cmocka_unit_test(closed_terminal_is_reported),
+      cmocka_unit_test(a_stop_ends_the_wait_for_input), cmocka_unit_test(non_terminal_is_refused));

@@ -34,7 +34,7 @@ static void characters_take_none_one_or_two_columns(void **state)
     }
 }
 
-/* Another table of the same facts: the C library's. It may be of another edition of Unicode. */
+/* Compares with the C library's table, which may be of another version of Unicode. */
 static void widths_are_those_of_the_c_library(void **state)
 {
     size_t compared = 0, different = 0;
@@ -56,7 +56,7 @@ static void widths_are_those_of_the_c_library(void **state)
         fail_msg("%zu of %zu differ", different, compared);
 }
 
-static void what_is_drawn_as_one_is_one_cluster(void **state)
+static void units_drawn_as_one_are_one_cluster(void **state)
 {
     static const struct {
         const char *text;
@@ -67,7 +67,7 @@ static void what_is_drawn_as_one_is_one_cluster(void **state)
         {"e\u0301x", 3, 1},                       /* a letter and its mark */
         {"\u6F22\u5B57", 3, 2},                   /* ideographs */
         {"\U0001F600\U0001F600", 4, 2},           /* two faces are two */
-        {"\U0001F44D\U0001F3FDx", 8, 2},          /* a colour of skin */
+        {"\U0001F44D\U0001F3FDx", 8, 2},          /* a skin tone */
         {"\U0001F469\u200D\U0001F680x", 11, 2},   /* joined */
         {"\u2764\uFE0Fx", 6, 2},                  /* shown as a picture */
         {"\u2764x", 3, 1},                        /* and plain */
@@ -94,7 +94,7 @@ static void what_is_drawn_as_one_is_one_cluster(void **state)
     }
 }
 
-static void clusters_of_any_bytes_are_all_of_them_and_bounded(void **state)
+static void clusters_cover_any_bytes_and_are_bounded(void **state)
 {
     struct bl_random random;
     char bytes[64];
@@ -128,7 +128,7 @@ static void clusters_of_any_bytes_are_all_of_them_and_bounded(void **state)
     }
 }
 
-static void a_cluster_of_nothing_but_marks_has_an_end(void **state)
+static void cluster_of_only_marks_is_bounded(void **state)
 {
     struct bl_buffer marks;
 
@@ -143,7 +143,7 @@ static void a_cluster_of_nothing_but_marks_has_an_end(void **state)
     bl_buffer_done(&marks);
 }
 
-static void a_text_is_cut_before_what_does_not_fit(void **state)
+static void text_is_cut_before_a_character_that_does_not_fit(void **state)
 {
     struct bl_text text = BL_TEXT("a\u6F22e\u0301z");
 
@@ -159,7 +159,7 @@ static void a_text_is_cut_before_what_does_not_fit(void **state)
 
 SUITE(width, cmocka_unit_test(characters_take_none_one_or_two_columns),
       cmocka_unit_test(widths_are_those_of_the_c_library),
-      cmocka_unit_test(what_is_drawn_as_one_is_one_cluster),
-      cmocka_unit_test(clusters_of_any_bytes_are_all_of_them_and_bounded),
-      cmocka_unit_test(a_cluster_of_nothing_but_marks_has_an_end),
-      cmocka_unit_test(a_text_is_cut_before_what_does_not_fit));
+      cmocka_unit_test(units_drawn_as_one_are_one_cluster),
+      cmocka_unit_test(clusters_cover_any_bytes_and_are_bounded),
+      cmocka_unit_test(cluster_of_only_marks_is_bounded),
+      cmocka_unit_test(text_is_cut_before_a_character_that_does_not_fit));

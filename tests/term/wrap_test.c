@@ -42,7 +42,7 @@ static void lines_are_broken_at_blanks(void **state)
     expect("led by\nblanks\n");
 }
 
-static void a_word_that_fits_no_line_is_broken_anywhere(void **state)
+static void overlong_word_is_broken_anywhere(void **state)
 {
     (void)state;
     begin(6, false);
@@ -58,7 +58,7 @@ static void a_line_feed_ends_the_line(void **state)
     expect("one\n\ntwo\n");
 }
 
-static void a_word_may_come_in_pieces(void **state)
+static void word_may_arrive_in_pieces(void **state)
 {
     (void)state;
     begin(8, false);
@@ -79,7 +79,7 @@ static void wide_characters_are_broken_between(void **state)
     expect("日本\n語\n");
 }
 
-static void indents_stand_before_each_line(void **state)
+static void indents_precede_each_line(void **state)
 {
     (void)state;
     begin(10, false);
@@ -90,7 +90,7 @@ static void indents_stand_before_each_line(void **state)
     expect("- one two\n  three\n\n  four\n");
 }
 
-static void an_indent_without_room_is_left_out(void **state)
+static void indent_without_room_is_omitted(void **state)
 {
     (void)state;
     begin(5, false);
@@ -132,9 +132,9 @@ static void without_colours_there_is_no_sequence(void **state)
     expect("ab\n");
 }
 
-/* ---- What others wrote ----------------------------------------------------------------------- */
+/* ---- Untrusted text -------------------------------------------------------------------------- */
 
-static void controls_do_not_get_through(void **state)
+static void control_characters_are_replaced(void **state)
 {
     (void)state;
     begin(40, true);
@@ -147,7 +147,7 @@ static void controls_do_not_get_through(void **state)
            "d\xEF\xBF\xBD\n");
 }
 
-static void nothing_turns_the_direction_of_writing(void **state)
+static void direction_changes_are_replaced(void **state)
 {
     (void)state;
     begin(40, false);
@@ -180,7 +180,7 @@ static void letters_keep_their_marks(void **state)
            "e\xCC\x81\n");
 }
 
-/* ---- As it stands ---------------------------------------------------------------------------- */
+/* ---- Verbatim text --------------------------------------------------------------------------- */
 
 static void literal_text_keeps_its_blanks(void **state)
 {
@@ -253,7 +253,7 @@ static void the_last_lines_are_found(void **state)
     assert_true(bl_text_equal(text_last_lines(BL_TEXT("\n\n"), 1), BL_TEXT("\n")));
 }
 
-static void the_width_of_a_line_is_that_without_sequences(void **state)
+static void line_width_excludes_escape_sequences(void **state)
 {
     (void)state;
     assert_int_equal(text_line_width(BL_TEXT("a\x1b[1;31mb日\x1b[0m")), 4);
@@ -289,7 +289,7 @@ static const char *const scraps[] = {"a",
                                      "|",
                                      "1"};
 
-/* What is not white space, not an escape sequence and not a mark of its own. */
+/* Adds everything but white space, escape sequences and combining marks. */
 static void add_letters(struct bl_buffer *letters, struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -342,7 +342,7 @@ static void any_text_stays_within_its_columns_and_loses_nothing(void **state)
                 text_wrap_add_literal(&wrap, scrap, style);
             else
                 text_wrap_add(&wrap, scrap, style);
-            /* An escape sequence of others loses its ESC, and the rest is text. */
+            /* An untrusted escape sequence loses its ESC, and the rest is text. */
             add_letters(&given, scrap.data[0] == '\x1b' ? BL_TEXT("[2J") : scrap);
         }
         text_wrap_end_line(&wrap);
@@ -363,19 +363,18 @@ static void any_text_stays_within_its_columns_and_loses_nothing(void **state)
 }
 
 SUITE(wrap, cmocka_unit_test(lines_are_broken_at_blanks),
-      cmocka_unit_test(a_word_that_fits_no_line_is_broken_anywhere),
-      cmocka_unit_test(a_line_feed_ends_the_line), cmocka_unit_test(a_word_may_come_in_pieces),
+      cmocka_unit_test(overlong_word_is_broken_anywhere),
+      cmocka_unit_test(a_line_feed_ends_the_line), cmocka_unit_test(word_may_arrive_in_pieces),
       cmocka_unit_test(wide_characters_are_broken_between),
-      cmocka_unit_test(indents_stand_before_each_line),
-      cmocka_unit_test(an_indent_without_room_is_left_out),
+      cmocka_unit_test(indents_precede_each_line), cmocka_unit_test(indent_without_room_is_omitted),
       cmocka_unit_test(each_line_ends_without_a_style),
       cmocka_unit_test(styles_are_changed_with_few_sequences),
       cmocka_unit_test(without_colours_there_is_no_sequence),
-      cmocka_unit_test(controls_do_not_get_through),
-      cmocka_unit_test(nothing_turns_the_direction_of_writing),
-      cmocka_unit_test(letters_keep_their_marks), cmocka_unit_test(literal_text_keeps_its_blanks),
+      cmocka_unit_test(control_characters_are_replaced),
+      cmocka_unit_test(direction_changes_are_replaced), cmocka_unit_test(letters_keep_their_marks),
+      cmocka_unit_test(literal_text_keeps_its_blanks),
       cmocka_unit_test(literal_lines_are_broken_anywhere),
       cmocka_unit_test(a_single_line_is_cut_with_an_ellipsis),
       cmocka_unit_test(a_cut_line_ends_without_a_style), cmocka_unit_test(the_last_lines_are_found),
-      cmocka_unit_test(the_width_of_a_line_is_that_without_sequences),
+      cmocka_unit_test(line_width_excludes_escape_sequences),
       cmocka_unit_test(any_text_stays_within_its_columns_and_loses_nothing));
