@@ -6,15 +6,15 @@
 #include <unistd.h>
 
 #define OPERATION   "commit the work"
-#define LARGEST_MAX 5 /* that are named */
+#define LARGEST_MAX 5 /* files that are named */
 #define MARKER_SIZE 7
-#define MARKED_MAX  20 /* the same of files with conflict markers */
-/* A file beyond that is no text that somebody merges by hand. */
+#define MARKED_MAX  20 /* files with conflict markers that are named */
+/* A larger file is not text that a person merges by hand. */
 #define MARKED_FILE_MAX ((size_t)16 << 20)
 
-/* ---- How large ------------------------------------------------------------------------------- */
+/* ---- Size ------------------------------------------------------------------------------------ */
 
-/* What a change comes to. */
+/* The size of a change. */
 struct extent {
     uint64_t bytes;
     size_t files;
@@ -54,15 +54,15 @@ static bool is_too_large(const struct git_repository *git, const struct extent *
 
 /* ---- The work -------------------------------------------------------------------------------- */
 
-/* A commit under way. */
+/* A commit in progress. */
 struct committing {
     struct git_repository *git;
     struct bl_arena *arena;
     const struct git_commit_order *order;
     struct git_commit_result *result;
     struct git_status status;
-    bool untracked; /* some of it is */
-    size_t nested;  /* repositories of their own in it, which stay as they are */
+    bool untracked; /* there are untracked files */
+    size_t nested;  /* nested repositories, which are left unchanged */
     struct bl_error *error;
 };
 
@@ -78,7 +78,7 @@ static const char *commit_short_name(const char *ref)
     return strncmp(ref, prefix, sizeof prefix - 1) == 0 ? ref + sizeof prefix - 1 : ref;
 }
 
-/* True: it stands where it must. */
+/* True if the worktree is on its branch. */
 static bool check_branch(struct committing *committing)
 {
     struct bl_arena *arena = committing->arena;
@@ -90,21 +90,21 @@ static bool check_branch(struct committing *committing)
     const char *where =
         status->head[0] == '\0' ? "on a branch without commits"
         : status->branch == NULL
-            ? git_text(arena, "at %.12s, on no branch", status->head)
+            ? git_text(arena, "at %.12s (detached HEAD)", status->head)
             : git_text(arena, "on the branch %s",
                        git_shown(arena, bl_text_from(commit_short_name(status->branch))));
     commit_refuse(
         committing, GIT_COMMIT_MOVED,
         git_text(arena,
-                 "The worktree is %s, but this task's work belongs on %s. Nothing was "
-                 "committed, and all files are as you left them. The way back: `git checkout "
-                 "%s` (uncommitted changes come along); if you committed elsewhere, then `git "
+                 "The worktree is %s, but the work of this task belongs on %s. Nothing was "
+                 "committed, and your files are unchanged. To recover, run `git checkout %s` "
+                 "(uncommitted changes are kept); if you committed elsewhere, then run `git "
                  "merge %s`. Stay on that branch.",
                  where, branch, branch, status->head[0] == '\0' ? "that branch" : status->head));
     return false;
 }
 
-/* 1: commits of earlier turns are all there; 0: they are not. */
+/* Returns 1 if the branch still contains the commits of earlier turns, else 0. */
 static int check_history(struct committing *committing)
 {
     const char *expected = committing->order->expected, *head = committing->status.head;
@@ -117,9 +117,9 @@ static int check_history(struct committing *committing)
         committing, GIT_COMMIT_REWRITTEN,
         git_text(committing->arena,
                  "Commits of earlier turns were rewritten: %s is no longer part of the branch "
-                 "%s (now at %.12s). Nothing was committed, and all files are as you left "
-                 "them. The way back, which keeps them: `git reset --soft %s`. Add commits on "
-                 "top, and do not amend or rebase what was there before this turn.",
+                 "%s (now at %.12s). Nothing was committed, and your files are unchanged. To "
+                 "recover without losing changes, run `git reset --soft %s`. Add new commits, and "
+                 "do not amend or rebase commits from before this turn.",
                  expected, commit_short_name(committing->order->branch), head, expected));
     return 0;
 }
@@ -138,16 +138,17 @@ static void refuse_size(struct committing *committing, const struct extent *exte
         bl_buffer_printf(&text, "%s%s (%" PRIu64 " KiB)", i > 0 ? ", " : "",
                          git_shown(arena, bl_text_from(extent->largest[i].path)),
                          extent->largest[i].bytes >> 10);
-    bl_buffer_printf(&text, ". Remove what was generated or downloaded, or name it in .gitignore");
+    bl_buffer_printf(&text, ". Remove generated or downloaded files, or add them to .gitignore");
     if (strcmp(committing->order->expected, committing->status.head) != 0)
-        bl_buffer_printf(&text, "; what you committed yourself comes back by `git reset --soft %s`",
-                         committing->order->expected);
+        bl_buffer_printf(
+            &text, "; to undo your own commits and keep their changes, run `git reset --soft %s`",
+            committing->order->expected);
     bl_buffer_append_byte(&text, '.');
     commit_refuse(committing, GIT_COMMIT_TOO_LARGE,
                   bl_arena_text(arena, bl_buffer_text(&text)).data);
 }
 
-/* 1: the change, with what the Player has committed by itself, may be that large; 0: not. */
+/* Returns 1 if the change, with the Player's own commits, is within the limits, else 0. */
 static int check_size(struct committing *committing)
 {
     struct extent *extent = bl_arena_zalloc(committing->arena, sizeof *extent);
@@ -184,7 +185,7 @@ static bool is_marker(struct bl_text line, char byte)
            line.data[MARKER_SIZE] == '\r';
 }
 
-/* A line that opens a conflict, and one that ends it. */
+/* True if the file has a line that opens a conflict, and a later one that ends it. */
 static bool has_markers(struct committing *committing, const char *path)
 {
     struct bl_buffer bytes;
@@ -205,8 +206,9 @@ static bool has_markers(struct committing *committing, const char *path)
     return closed;
 }
 
-/* Names that were in conflict stand in the message that git prepared, also when somebody has added
- * them since: "# Conflicts:", then a line "#", a tab and the path for each. */
+/* Lists the conflicting paths that still have markers. The message that git prepared names the
+ * paths even after they were added: "# Conflicts:", then a line "#", a tab and the path for each.
+ */
 static void each_conflict(struct committing *committing, struct bl_buffer *out, size_t *count)
 {
     struct bl_arena *arena = committing->arena;
@@ -226,7 +228,7 @@ static void each_conflict(struct committing *committing, struct bl_buffer *out, 
     }
 }
 
-/* True: none are left. */
+/* True if no conflict markers are left. */
 static bool check_markers(struct committing *committing)
 {
     BL_AUTO_BUFFER(text, (size_t)64 << 10);
@@ -234,7 +236,7 @@ static bool check_markers(struct committing *committing)
     if (!committing->status.merging)
         return true;
     each_conflict(committing, &text, &count);
-    /* Of a merge that somebody else began there may be no such list. */
+    /* A merge that another program began may have no such list. */
     for (size_t i = 0; count == 0 && i < committing->status.count; i++) {
         const struct git_entry *entry = &committing->status.entries[i];
         if (entry->kind == 'u' && has_markers(committing, entry->path)) {
@@ -246,18 +248,18 @@ static bool check_markers(struct committing *committing)
         commit_refuse(
             committing, GIT_COMMIT_UNRESOLVED,
             git_text(committing->arena,
-                     "A merge is under way, and conflict markers (<<<<<<< … >>>>>>>) are left "
+                     "A merge is in progress, and conflict markers (<<<<<<< … >>>>>>>) are left "
                      "in %zu file%s: " BL_TEXT_FORMAT
-                     ". Nothing was committed. Edit the files so that they hold what both "
-                     "sides want, and remove the markers; belay then commits the merge.",
+                     ". Nothing was committed. Edit the files to keep the intent of both sides, "
+                     "and remove the markers; belay then commits the merge.",
                      count, count == 1 ? "" : "s", BL_TEXT_ARG(text)));
     return count == 0;
 }
 
 /* ---- Committing ------------------------------------------------------------------------------ */
 
-/* New files, each with a NUL; repositories of their own are not among them: git would take these
- * for submodules, without their files. */
+/* Returns the new files, each with a NUL. Excludes nested repositories: git would add them as
+ * submodules, without their files. */
 static struct bl_text new_files(struct committing *committing)
 {
     BL_AUTO_BUFFER(out, BL_GIT_OUTPUT_MAX);
@@ -284,7 +286,7 @@ static int commit_run(struct committing *committing, struct git_write *write, st
                  committing->order->worktree);
     int code =
         git_write_call(write, arena, &call, arguments, &locks, ret_answer, committing->error);
-    /* "nothing to commit" is said with 1, and without a word on standard error. */
+    /* For "nothing to commit", git exits with 1 and an empty standard error. */
     if (code == 0 && ret_answer->status != 0 &&
         !(ret_answer->status == 1 && bl_text_trim(ret_answer->words).size == 0))
         code = bl_git_refuse(&call, ret_answer, committing->error);
@@ -295,7 +297,7 @@ static int git_commit(struct committing *committing, struct git_write *write)
 {
     struct bl_git_answer answer = {0};
     int code = 0;
-    /* Not by `git add`: that runs git inside every submodule, with the configuration there. */
+    /* Not with `git add`: that runs git inside every submodule, with the configuration there. */
     if (committing->untracked)
         code = commit_run(
             committing, write, new_files(committing),
@@ -307,8 +309,8 @@ static int git_commit(struct committing *committing, struct git_write *write)
                                            "-a", "-m", committing->order->message),
                           &answer);
     bool made = answer.status == 0;
-    /* The files are as they are committed, and the index is not: a git that was killed between the
-     * two leaves it so. */
+    /* The files match the commit and the index does not: a git that was killed between the two
+     * steps leaves this state. */
     if (code == 0 && !made)
         code = commit_run(committing, write, (struct bl_text){0},
                           BL_GIT_ARGUMENTS("update-index", "--remove", "--again"), &answer);
@@ -319,7 +321,8 @@ static int git_commit(struct committing *committing, struct git_write *write)
                         committing->error);
 }
 
-/* What there is to commit: of the inside of submodules and nested repositories nothing. */
+/* True if there is anything to commit. Changes inside submodules and nested repositories do not
+ * count. */
 static bool has_changes(struct committing *committing)
 {
     bool changes = committing->status.merging;
@@ -334,13 +337,13 @@ static bool has_changes(struct committing *committing)
     return changes;
 }
 
-static void tell_nested(struct committing *committing)
+static void report_nested(struct committing *committing)
 {
     for (size_t i = 0; committing->nested > 0 && i < committing->status.count; i++)
         if (committing->status.entries[i].nested) {
             committing->result->why = bl_text_from(git_text(
                 committing->arena,
-                "%s is a git repository of its own%s: its files are not part of the commit. "
+                "%s is a nested git repository%s: its files are not part of the commit. "
                 "Remove its .git folder if they belong to this work.",
                 git_shown(committing->arena, bl_text_from(committing->status.entries[i].path)),
                 committing->nested > 1 ? " (and there are more)" : ""));
@@ -348,7 +351,7 @@ static void tell_nested(struct committing *committing)
         }
 }
 
-/* All that was there is in the commit, but for what was left out. */
+/* Records the worktree as clean if the commit contains all of it. */
 static void keep_sight(struct committing *committing)
 {
     const struct git_status *status = &committing->status;
@@ -371,7 +374,7 @@ static int check_and_commit(struct committing *committing)
         return 0;
     committing->result->end = GIT_COMMIT_NONE;
     if (!has_changes(committing)) {
-        tell_nested(committing);
+        report_nested(committing);
         return 0;
     }
     code = git_write_begin(&write, committing->git, OPERATION, committing->error);
@@ -380,7 +383,7 @@ static int check_and_commit(struct committing *committing)
     code = git_commit(committing, &write);
     git_write_end(&write);
     if (code == 0)
-        tell_nested(committing);
+        report_nested(committing);
     if (code == 0 && committing->result->end == GIT_COMMIT_MADE)
         keep_sight(committing);
     return code;

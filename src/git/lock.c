@@ -1,19 +1,20 @@
-/* Lock files of git that a killed program has left, and the proof that nobody holds them.
+/* Git lock files that a killed program has left, and the proof that no process holds them.
  *
  * Design notes.
  *
  * A git that is killed with SIGKILL leaves its lock files behind, and every other git then fails
- * on them. Some stand where only belay writes (in the folder of a worktree, at a branch of a task);
- * some, as packed-refs.lock, are the user's as well. docs/decisions/0021 has the whole argument.
+ * because of them. Some are in places where only belay writes (in the folder of a worktree, at a
+ * branch of a task); others, such as packed-refs.lock, are also used by the user's git.
+ * docs/decisions/0021 has the whole argument.
  *
  * While a program that takes locks runs, belay.lock names the files that it may leave: the mark. A
- * mark that is found belongs to a belay that was killed. By then the program is dead, too: it had
+ * mark that is found belongs to a belay that was killed. By then the program is dead too: it had
  * belay.lock as its standard input, so that the kernel held the lock of the queue until its last
- * process had ended. (One that needs its standard input is found in /proc.)
+ * process had ended. (A program that needs its standard input is found in /proc.)
  *
- * The mark: fields that end in NUL. First the pid of the writer, then four for each lock: "own" or
- * "shared"; since when, in nanoseconds by the clock of the file system, or 0: since the mark was
- * written; the worktree; the path. */
+ * The mark consists of fields that end in NUL: first the pid of the writer, then four fields for
+ * each lock: "own" or "shared"; its earliest time, in nanoseconds by the clock of the file system,
+ * or 0 for the time at which the mark was written; the worktree; the path. */
 #include "repository.h"
 
 #include <dirent.h>
@@ -24,11 +25,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A lock file younger than that may belong to a git that is not in /proc any more, and about to
- * take it away. */
+/* A younger lock file may belong to a git that has left /proc and is about to remove the file. */
 #define OWN_AGE_NS ((int64_t)(200 * BL_NS_PER_MS))
-/* Programs that take git's locks without being git (of an editor, say) cannot be found in /proc.
- * They hold one for milliseconds. */
+/* Other programs that take git's locks (an editor's, for example) cannot be found in /proc. They
+ * hold a lock for milliseconds. */
 #define SHARED_AGE_NS    ((int64_t)(1000 * BL_NS_PER_MS))
 #define CLEAR_TRIES      30
 #define CLEAR_WAIT_NS    (50 * BL_NS_PER_MS)
@@ -37,7 +37,7 @@
 #define PROCESS_TEXT_MAX ((size_t)256 << 10)
 #define MARK_SIZE_MAX    ((size_t)256 << 10)
 
-/* ---- Who may hold one ------------------------------------------------------------------------ */
+/* ---- Possible holders ------------------------------------------------------------------------ */
 
 static bool lock_is_inside(const char *path, const char *folder)
 {
@@ -58,8 +58,10 @@ static bool lock_is_here(const struct git_repository *git, const char *worktree,
            lock_is_inside(place, worktree);
 }
 
-/* A git directory that a process was told. A relative one counts: it is not known from where. */
-static bool lock_is_told(const struct git_repository *git, const char *worktree, const char *folder)
+/* True if a git directory that was given to a process may be this repository's. A relative path
+ * counts, because its base is not known. */
+static bool lock_folder_matches(const struct git_repository *git, const char *worktree,
+                                const char *folder)
 {
     if (folder[0] != '/')
         return true;
@@ -69,9 +71,11 @@ static bool lock_is_told(const struct git_repository *git, const char *worktree,
     return here;
 }
 
-/* Does a file of a process (its arguments, its environment) send it to this repository? */
-static bool lock_file_tells(const struct git_repository *git, const char *worktree, int processes,
-                            const char *process, const char *file, char *out)
+/* True if a /proc file of a process (its arguments, its environment) points it to this repository.
+ */
+static bool lock_file_names_repository(const struct git_repository *git, const char *worktree,
+                                       int processes, const char *process, const char *file,
+                                       char *out)
 {
     static const char *const names[] = {"GIT_DIR=", "GIT_COMMON_DIR=", "--git-dir="};
     char path[300];
@@ -80,17 +84,17 @@ static bool lock_file_tells(const struct git_repository *git, const char *worktr
     struct bl_text text = bl_file_read(processes, path, out, PROCESS_TEXT_MAX - 1), part;
     out[text.size] = '\0';
     while (!told && git_part_next(&text, &part)) {
-        told = next && lock_is_told(git, worktree, part.data);
+        told = next && lock_folder_matches(git, worktree, part.data);
         next = bl_text_equal(part, BL_TEXT("--git-dir"));
         for (size_t i = 0; i < BL_COUNT(names); i++)
             if (bl_text_starts_with(part, bl_text_from(names[i])))
-                told = told || lock_is_told(git, worktree, part.data + strlen(names[i]));
+                told = told || lock_folder_matches(git, worktree, part.data + strlen(names[i]));
     }
     return told;
 }
 
-/* Is this process at work in the repository? Of our own kind it counts also when it does not let us
- * look; one of another user cannot have made a lock file of ours. */
+/* True if this process may be working in the repository. A process of this user counts even if its
+ * files cannot be read; a process of another user cannot have made a lock file of belay. */
 static bool lock_works_here(const struct git_repository *git, const char *worktree, int processes,
                             const char *process, char *out)
 {
@@ -103,11 +107,11 @@ static bool lock_works_here(const struct git_repository *git, const char *worktr
                fstatat(processes, process, &status, 0) == 0 && status.st_uid == geteuid();
     out[size] = '\0';
     return lock_is_here(git, worktree, out) ||
-           lock_file_tells(git, worktree, processes, process, "environ", out) ||
-           lock_file_tells(git, worktree, processes, process, "cmdline", out);
+           lock_file_names_repository(git, worktree, processes, process, "environ", out) ||
+           lock_file_names_repository(git, worktree, processes, process, "cmdline", out);
 }
 
-/* Is a git at work in this repository? */
+/* True if a git may be working in this repository. */
 static bool lock_has_holder(const struct git_repository *git, const char *worktree)
 {
     DIR *processes = opendir("/proc");
@@ -145,7 +149,7 @@ static bool lock_clear_aged(struct git_repository *git, const char *path, const 
         return false;
     if (lstat(path, &after) != 0)
         return true;
-    /* Another lock by now: it is somebody's who lives. */
+    /* The file has changed: it is the lock of a live process. */
     if (before.st_ino != after.st_ino || lock_changed_ns(&before) != lock_changed_ns(&after))
         return false;
     return unlink(path) == 0;
@@ -179,8 +183,8 @@ struct lock_entry {
     struct bl_text worktree, path;
 };
 
-/* A tool can write into the git directory, and so a mark: only what git itself would leave there is
- * ever removed, and nothing behind a link. */
+/* A tool can write into the git directory, and so can forge a mark. Only files that git itself
+ * would leave there are removed, and none behind a link. */
 static bool lock_may_remove(const struct git_repository *git, struct bl_text path)
 {
     struct bl_arena arena = {0};
@@ -231,8 +235,8 @@ static void lock_entries_put(struct bl_buffer *out, bool shared, const char *con
                             });
 }
 
-/* False: it stays, and may be cleared later. What was there before the program, or is another
- * user's, is none of ours: nothing is done about it, now or later. */
+/* Removes the lock of an entry. Returns false if it cannot be removed yet. A lock that existed
+ * before the program, or belongs to another user, is not belay's, and is never removed. */
 static bool lock_entry_clear(struct git_repository *git, const struct lock_entry *entry)
 {
     struct stat status;
@@ -246,7 +250,7 @@ static bool lock_entry_clear(struct git_repository *git, const struct lock_entry
            lock_clear_aged(git, entry->path.data, worktree, SHARED_AGE_NS);
 }
 
-/* One look at all of them. What stays is left in `git->left`. */
+/* Tries all entries once. The remaining ones are kept in `git->left`. */
 static bool lock_entries_clear(struct git_repository *git, struct bl_text entries,
                                int64_t marked_ns)
 {
@@ -261,7 +265,10 @@ static bool lock_entries_clear(struct git_repository *git, struct bl_text entrie
     return git->left.size == 0;
 }
 
-/* Emptied first: killed in between, it names nothing, and no program runs. */
+/* Empties the mark first: if belay is killed in between, the mark names nothing, and no program
+ * runs.
+ *
+ *  */
 void git_mark_program(struct git_repository *git, const struct git_locks *locks)
 {
     BL_AUTO_BUFFER(text, 2 * MARK_SIZE_MAX);
@@ -272,7 +279,7 @@ void git_mark_program(struct git_repository *git, const struct git_locks *locks)
         lock_entries_put(&text, false, locks->own, BL_COUNT(locks->own), locks->worktree);
         lock_entries_put(&text, true, locks->shared, BL_COUNT(locks->shared), locks->worktree);
     }
-    /* It is a help for the next one: without it all goes on. */
+    /* The mark only helps the next belay, so a failure is ignored. */
     if (ftruncate(git->lock, 0) != 0 ||
         pwrite(git->lock, text.data, text.size, 0) != (ssize_t)text.size)
         errno = 0;
@@ -286,7 +293,7 @@ void git_mark_begin(struct git_repository *git)
     struct bl_text rest = {text, size > 0 ? (size_t)size : 0}, pid;
     text[rest.size] = '\0';
     int64_t marked_ns = fstat(git->lock, &status) == 0 ? lock_changed_ns(&status) : INT64_MAX;
-    /* Those that this process could not clear are not waited for again. */
+    /* Does not wait again for locks that this process could not remove before. */
     int tries = git->left.size > 0 ? 1 : CLEAR_TRIES;
     git_part_next(&rest, &pid);
     while (!lock_entries_clear(git, rest, marked_ns) && --tries > 0)

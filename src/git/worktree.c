@@ -2,13 +2,13 @@
  *
  * Design notes.
  *
- * `git worktree add` runs three more programs. A linked worktree is four small files, as
- * gitrepository-layout(5) has them, so these are written here, and one `git checkout` does the rest
- * with all of git's own checks. Where the repository has an extension that asks for more, git makes
- * it.
+ * `git worktree add` runs three more programs. A linked worktree consists of four small files,
+ * described in gitrepository-layout(5). This file writes them, and one `git checkout` does the rest
+ * with all of git's own checks. If the repository has an extension that needs more, git makes the
+ * worktree.
  *
- * As with git's own, the reason of the lock is "initializing" until the worktree is whole. So one
- * that is found in that state was never given to anybody: it may be made anew from nothing. */
+ * As in git, the reason of the lock is "initializing" until the worktree is complete. A worktree in
+ * that state was never in use, so it may be made again from nothing. */
 #include "repository.h"
 
 #include <dirent.h>
@@ -30,7 +30,7 @@
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-/* What stands before "/.git" in a worktree's gitdir file. */
+/* Returns the path before "/.git" in a worktree's gitdir file. */
 static const char *read_place(struct bl_arena *arena, const char *folder)
 {
     struct bl_text text = bl_text_trim(git_file_read(arena, git_text(arena, "%s/gitdir", folder)));
@@ -84,7 +84,7 @@ void git_worktrees_list(struct git_repository *git, struct bl_arena *arena,
         closedir(folders);
 }
 
-/* The name that a worktree's folder gets, after the last two parts of its path: FEAT-TASK. */
+/* Returns the name of a worktree's folder, from the last two parts of its path: FEAT-TASK. */
 static const char *folder_name(struct git_repository *git, struct bl_arena *arena, const char *path,
                                int number)
 {
@@ -101,7 +101,8 @@ static const char *folder_name(struct git_repository *git, struct bl_arena *aren
     return git_text(arena, "%s/worktrees/belay-%s-%d", git->folder, name, number);
 }
 
-/* With `beginning` only those whose names begin like that are read: hardly any of many. */
+/* Finds the folder of the worktree at `path`. With `beginning`, reads only folders whose names
+ * begin with it, which are few. */
 static const char *find_listed(struct git_repository *git, struct bl_arena *arena, const char *path,
                                const char *beginning)
 {
@@ -133,9 +134,9 @@ static const char *find_linked(struct git_repository *git, struct bl_arena *aren
     return find_listed(git, arena, path, NULL);
 }
 
-/* The same for a place where nothing may stand: then nobody has moved a worktree there, and one
- * that was made for it has a name after it (ours after the last two parts of the path, git's own
- * after the last). */
+/* The same for a place that may be empty: then no worktree was moved there, and one that was made
+ * for it is named after it (by belay after the last two parts of the path, by git after the last).
+ */
 static const char *find_made(struct git_repository *git, struct bl_arena *arena, const char *path)
 {
     if (access(path, F_OK) == 0)
@@ -165,7 +166,7 @@ int git_folder_find(struct git_repository *git, struct bl_arena *arena, const ch
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-/* A worktree while it is made. */
+/* A worktree in the making. */
 struct making {
     struct git_write write;
     struct bl_arena arena;
@@ -198,8 +199,8 @@ static bool worktree_has_line(struct bl_text text, struct bl_text wanted)
     return false;
 }
 
-/* The user's `git status` does not speak of worktrees, nor of what a run keeps beside them. Plans
- * and other files that people write below .belay are theirs to add. */
+/* Hides worktrees and the files of runs from the user's `git status`. Plans and other files that
+ * people write below .belay remain visible, so that they can be added. */
 static int exclude(struct making *making)
 {
     static const struct bl_text excluded[] = {BL_TEXT("/.belay/worktrees/"),
@@ -232,8 +233,9 @@ static const char *short_branch(const char *branch)
     return strncmp(branch, prefix, sizeof prefix - 1) == 0 ? branch + sizeof prefix - 1 : branch;
 }
 
-/* What the index and a merge of the old folder were is gone with its files; its log stays. */
-static void forget_files(struct making *making)
+/* Removes the index and the state of a merge of the old folder, whose files are gone. Keeps its
+ * log. */
+static void discard_files(struct making *making)
 {
     static const char *const names[] = {"index",          "index.lock",       "HEAD.lock",
                                         "ORIG_HEAD.lock", "MERGE_HEAD",       "MERGE_MSG",
@@ -252,7 +254,7 @@ static int new_folder(struct making *making)
         making->folder = folder_name(making->git, &making->arena, making->path, i);
         if (mkdir(making->folder, 0777) == 0)
             return 0;
-        /* One that was begun, and says of no place yet, is as good as a new one. */
+        /* A folder that was begun and names no path yet can be used like a new one. */
         const char *note = errno == EEXIST ? read_note(&making->arena, making->folder) : NULL;
         if (note != NULL && strcmp(note, INITIALIZING) == 0 &&
             access(git_text(&making->arena, "%s/gitdir", making->folder), F_OK) != 0)
@@ -262,17 +264,18 @@ static int new_folder(struct making *making)
     }
     return code != 0 ? code
                      : bl_error_set(making->error, BL_ELIMIT, BL_KIND_FEATURE, MAKE, making->path,
-                                    "there are too many worktrees of that name");
+                                    "too many worktrees with that name");
 }
 
-/* The four files of a linked worktree; the lock comes first, so that nobody prunes it. */
+/* Writes the four files of a linked worktree. The lock comes first, so that git does not prune it.
+ */
 static int write_files(struct making *making)
 {
     struct bl_arena *arena = &making->arena;
     int code =
         worktree_put_file(making, git_text(arena, "%s/locked", making->folder), INITIALIZING);
     if (code == 0)
-        forget_files(making);
+        discard_files(making);
     if (code == 0)
         code =
             worktree_put_file(making, git_text(arena, "%s/commondir", making->folder), "../..\n");
@@ -290,7 +293,7 @@ static int write_files(struct making *making)
     return code;
 }
 
-/* A git that outlived its belay by a moment has made the branch since it was looked for. */
+/* True if the branch was made after the first look-up, by a git that briefly outlived its belay. */
 static bool has_branch_now(struct making *making)
 {
     char id[GIT_ID_SIZE];
@@ -327,7 +330,7 @@ static int make_by_hand(struct making *making)
         code = write_files(making);
     if (code == 0)
         code = check_out(making);
-    /* What cannot be made leaves nothing; after a stop the next one begins anew. */
+    /* A failure leaves nothing behind. After a stop, the next call starts again. */
     if (code != 0 && code != BL_ECANCELED && code != BL_ETIMEDOUT) {
         git_copy_remove(making->git, making->path);
         if (fresh && making->folder != NULL)
@@ -350,7 +353,7 @@ static int make_by_git(struct making *making)
     struct git_locks locks = {
         .own = {git_text(&making->arena, "%s/%s.lock", making->git->folder, making->branch)},
         .worktree = making->path};
-    if (making->folder != NULL) /* its files are gone; git would not take the place */
+    if (making->folder != NULL) /* its files are gone, but git would refuse to use the path */
         git_copy_remove(making->git, making->folder);
     int code = file_error(making, making->path, bl_folder_make(making->path, 0777));
     if (code == 0)
@@ -363,11 +366,11 @@ static int make_by_git(struct making *making)
         making->folder = find_linked(making->git, &making->arena, making->path);
     if (code == 0 && making->folder == NULL)
         code = bl_error_set(making->error, BL_ESYSTEM, BL_KIND_FEATURE, MAKE, making->path,
-                            "git made it, but does not list it");
+                            "git made the worktree, but does not list it");
     return code;
 }
 
-/* One that is there: taken as it is. What a dead git left in its way goes. */
+/* Uses an existing worktree as it is. Removes the locks that a dead git left there. */
 static int worktree_take(struct making *making)
 {
     struct stat status;
@@ -383,7 +386,7 @@ static int worktree_take(struct making *making)
                              git_text(&making->arena, "gitdir: %s\n", making->folder));
 }
 
-/* In the queue. Decides between what is there, what was begun, and nothing. */
+/* Uses an existing worktree, completes one that was begun, or makes a new one. In the queue. */
 static int make_worktree(struct making *making)
 {
     struct stat status;
@@ -394,8 +397,8 @@ static int make_worktree(struct making *making)
     bool there = lstat(making->path, &status) == 0;
     if (there && making->folder == NULL && rmdir(making->path) != 0) {
         bl_error_set(making->error, BL_EEXIST, BL_KIND_FEATURE, MAKE, making->path,
-                     "there is something in the place of the worktree that is none of ours");
-        bl_error_hint(making->error, "look at it and move it away, or run with --fresh");
+                     "the path of the worktree is occupied by other files");
+        bl_error_hint(making->error, "inspect them and move them away, or run with --fresh");
         return BL_EEXIST;
     }
     int code = exclude(making);
@@ -438,7 +441,7 @@ int git_worktree_make(struct git_repository *git, const char *branch, const char
 
 /* ---- Moving, removing ------------------------------------------------------------------------ */
 
-/* Its branch is free for another; its files, index and merge stay as they are. */
+/* Detaches a worktree, which frees its branch for another one. Keeps its files, index and merge. */
 static int detach(struct git_write *write, struct bl_arena *arena, const char *folder,
                   struct bl_error *error)
 {
@@ -472,8 +475,8 @@ static int rename_folder(const char *path, const char *new_path, struct bl_error
     return 0;
 }
 
-/* The folder is renamed last: while it stands in its old place, another call does what is missing,
- * and once it does not, all is done. */
+/* Renames the folder last: while it is in its old place, another call completes the move; once it
+ * is not, the move is complete. */
 static int move_worktree(struct git_write *write, struct bl_arena *arena, const char *path,
                          const char *new_path, struct bl_error *error)
 {
@@ -483,10 +486,10 @@ static int move_worktree(struct git_write *write, struct bl_arena *arena, const 
         folder = find_linked(git, arena, new_path);
     if (folder == NULL)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, MOVE, path,
-                            "it is not a worktree of this repository");
+                            "not a worktree of this repository");
     bool there = access(path, F_OK) == 0;
     if (there && access(new_path, F_OK) == 0)
-        return bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MOVE, new_path, "it exists already");
+        return bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, MOVE, new_path, "already exists");
     int code = detach(write, arena, folder, error);
     if (code != 0)
         return code;
@@ -534,7 +537,7 @@ static int remove_worktree(struct git_write *write, struct bl_arena *arena, cons
         return access(path, F_OK) != 0
                    ? 0
                    : bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, REMOVE, path,
-                                  "it is not a worktree of this "
+                                  "not a worktree of this "
                                   "repository");
     const char *lock = git_text(arena, "%s/locked", folder);
     const char *note = read_note(arena, folder);
@@ -543,7 +546,7 @@ static int remove_worktree(struct git_write *write, struct bl_arena *arena, cons
     int code = remove_by_git(write, arena, path, error);
     if (code != 0 && note != NULL && access(folder, F_OK) == 0)
         git_file_write(lock, bl_text_from(note));
-    /* The folders of a feature, and of all: where nothing is left in them. */
+    /* Removes the folder of the feature and the folder of all features if they are empty. */
     char *parent = (char *)bl_arena_text(arena, bl_text_from(path)).data;
     for (int i = 0; code == 0 && i < 2 && strstr(parent, "/.belay/worktrees/") != NULL; i++) {
         *strrchr(parent, '/') = '\0';

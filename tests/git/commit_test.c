@@ -22,14 +22,14 @@ static void look_at_commits(struct scene *scene)
         strcmp(scene_output(scene, "git diff --name-only -z main belay/F/A | tr -cd '\\0' | wc -c"),
                "9") == 0);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && test -z \"$(git status --porcelain)\""));
-    /* Only what git knows already: one program. */
+    /* Only tracked files: one program. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && rm run && echo y >> README.md"));
     char last[GIT_ID_SIZE];
     bl_text_into(last, sizeof last, result.head);
     result = scene_commit(scene, last);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && test -z \"$(git status --porcelain)\""));
-    /* What the Player committed itself stays below ours. */
+    /* The Player's own commits stay below belay's. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && echo z > own && git add own && git -c "
                              "core.hooksPath=/dev/null commit "
                              "-qm own --no-gpg-sign"));
@@ -40,7 +40,7 @@ static void look_at_commits(struct scene *scene)
     CHECK(strcmp(before, scene_checksum(scene)) == 0);
 }
 
-static void commits_all_that_is_not_ignored_without_hooks_and_signing(void **state)
+static void commits_all_unignored_changes_without_hooks_and_signing(void **state)
 {
     (void)state;
     scene_play("for h in pre-commit commit-msg post-commit post-checkout prepare-commit-msg "
@@ -52,7 +52,7 @@ static void commits_all_that_is_not_ignored_without_hooks_and_signing(void **sta
 
 static void look_at_identity(struct scene *scene)
 {
-    /* Variables that speak of another repository are not for us. */
+    /* Variables that name another repository are ignored. */
     git_close(scene->git);
     scene->git = NULL;
     setenv("GIT_DIR", "/nonexistent/foreign", 1);
@@ -68,7 +68,7 @@ static void look_at_identity(struct scene *scene)
                  "belay <belay@localhost> belay <belay@localhost>") == 0);
 }
 
-static void without_an_identity_belay_commits(void **state)
+static void belay_is_the_author_without_an_identity(void **state)
 {
     (void)state;
     char *home = getenv("HOME") != NULL ? strdup(getenv("HOME")) : NULL;
@@ -97,10 +97,10 @@ static void look_at_leaving(struct scene *scene)
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q --detach"));
     result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MOVED);
-    CHECK(scene_says(result.why, "on no branch"));
+    CHECK(scene_says(result.why, "(detached HEAD)"));
     CHECK(strcmp(scene_output(scene, "git -C .belay/worktrees/F/A status --porcelain"), "?? new") ==
           0);
-    /* The way back that it names works. */
+    /* The recovery that it describes works. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q belay/F/A"));
     CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
 }
@@ -190,7 +190,7 @@ static void bad_input_change_over_50000_files(void **state)
     scene_play(NULL, look_at_count);
 }
 
-/* ---- What else may stand in a worktree ------------------------------------------------------- */
+/* ---- Repositories and submodules in a worktree ----------------------------------------------- */
 
 static void look_at_nested(struct scene *scene)
 {
@@ -200,7 +200,7 @@ static void look_at_nested(struct scene *scene)
                              "../../../.. cloned && echo x > empty/file"));
     struct git_commit_result result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_NONE);
-    CHECK(scene_says(result.why, "repository of its own"));
+    CHECK(scene_says(result.why, "nested git repository"));
     CHECK(scene_shell(scene, "echo x > .belay/worktrees/F/A/new"));
     result = scene_commit(scene, scene->head);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
@@ -208,13 +208,13 @@ static void look_at_nested(struct scene *scene)
     CHECK(scene_shell(scene, "test -f .belay/worktrees/F/A/cloned/README.md"));
 }
 
-static void repositories_in_a_worktree_are_not_taken_for_submodules(void **state)
+static void nested_repositories_are_not_added_as_submodules(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_nested);
 }
 
-/* The user's repository lies around a worktree: without its .git git would find that one. */
+/* The user's repository contains the worktree: without its .git, git would find that one. */
 static void look_at_lost_pointer(struct scene *scene)
 {
     const char *before = scene_checksum(scene);
@@ -230,7 +230,7 @@ static void look_at_lost_pointer(struct scene *scene)
                       "= belay/F/A"));
 }
 
-static void a_worktree_without_its_git_file_never_means_the_users_checkout(void **state)
+static void a_worktree_without_its_git_file_never_uses_the_users_checkout(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_lost_pointer);
@@ -245,7 +245,7 @@ static void look_at_submodule(struct scene *scene)
                              "echo x > sub/inside"));
     CHECK_EQUAL(git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error),
                 0);
-    /* Nobody looks inside: the configuration there is the submodule's own. */
+    /* Git does not look inside, where the submodule's own configuration applies. */
     CHECK_EQUAL(state.file_count, 0);
     CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_NONE);
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A/sub && git add -A && git -c user.name=x -c "
@@ -253,7 +253,7 @@ static void look_at_submodule(struct scene *scene)
     CHECK_EQUAL(scene_commit(scene, scene->head).end, GIT_COMMIT_MADE);
 }
 
-static void the_inside_of_a_submodule_is_not_committed(void **state)
+static void changes_inside_a_submodule_are_not_committed(void **state)
 {
     (void)state;
     scene_play(
@@ -265,7 +265,7 @@ static void the_inside_of_a_submodule_is_not_committed(void **state)
         look_at_submodule);
 }
 
-/* ---- Together, and cut off ------------------------------------------------------------------- */
+/* ---- Concurrent and interrupted writes ------------------------------------------------------- */
 
 #define WRITERS 6
 
@@ -317,7 +317,7 @@ static void look_at_many(struct scene *scene)
     CHECK(scene_shell(scene, "git fsck --strict > /dev/null 2>&1"));
 }
 
-static void writers_stand_in_one_queue(void **state)
+static void writers_share_one_queue(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_many);
@@ -351,7 +351,7 @@ static void a_busy_lock_is_waited_for(void **state)
     scene_play(NULL, look_at_busy);
 }
 
-/* A git that was killed after it had moved the branch, and before it had the index in its place. */
+/* A git that was killed after it had moved the branch, and before it had renamed the index. */
 static void look_at_old_index(struct scene *scene)
 {
     char head[GIT_ID_SIZE];
@@ -376,20 +376,20 @@ static void look_at_old_index(struct scene *scene)
     CHECK_EQUAL(state.file_count, 0);
 }
 
-static void F14_an_index_behind_its_branch_is_brought_along(void **state)
+static void F14_an_index_behind_its_branch_is_updated(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_old_index);
 }
 
-SUITE(commit, cmocka_unit_test(commits_all_that_is_not_ignored_without_hooks_and_signing),
-      cmocka_unit_test(without_an_identity_belay_commits),
+SUITE(commit, cmocka_unit_test(commits_all_unignored_changes_without_hooks_and_signing),
+      cmocka_unit_test(belay_is_the_author_without_an_identity),
       cmocka_unit_test(bad_input_player_left_its_branch),
       cmocka_unit_test(bad_input_player_rewrote_commits),
       cmocka_unit_test(bad_input_change_over_512_mib),
       cmocka_unit_test(bad_input_change_over_50000_files),
-      cmocka_unit_test(repositories_in_a_worktree_are_not_taken_for_submodules),
-      cmocka_unit_test(a_worktree_without_its_git_file_never_means_the_users_checkout),
-      cmocka_unit_test(the_inside_of_a_submodule_is_not_committed),
-      cmocka_unit_test(writers_stand_in_one_queue), cmocka_unit_test(a_busy_lock_is_waited_for),
-      cmocka_unit_test(F14_an_index_behind_its_branch_is_brought_along));
+      cmocka_unit_test(nested_repositories_are_not_added_as_submodules),
+      cmocka_unit_test(a_worktree_without_its_git_file_never_uses_the_users_checkout),
+      cmocka_unit_test(changes_inside_a_submodule_are_not_committed),
+      cmocka_unit_test(writers_share_one_queue), cmocka_unit_test(a_busy_lock_is_waited_for),
+      cmocka_unit_test(F14_an_index_behind_its_branch_is_updated));

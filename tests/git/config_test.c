@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Sets something in the configuration of the repository. */
+/* Runs `git config` in the repository. */
 static void configure(struct stage *stage, const char *arguments)
 {
     char command[512];
@@ -18,7 +18,7 @@ static uint64_t programs_of_status(struct stage *stage)
     return stage->git.programs - before;
 }
 
-/* The configuration is listed once, and again when it has changed. */
+/* The configuration is listed once, and again after a change. */
 static void look_at_listing(struct stage *stage)
 {
     bl_sleep(30 * BL_NS_PER_MS);
@@ -85,7 +85,7 @@ static void a_program_that_the_users_configuration_lacks_is_refused(void **state
     stage_play(look_at_foreign);
 }
 
-/* The first of several is named, and a key without a value is none. */
+/* The first of several programs is named, and a key without a value is not one. */
 static void look_at_several(struct stage *stage)
 {
     char command[256];
@@ -101,7 +101,7 @@ static void look_at_several(struct stage *stage)
     CHECK_EQUAL(check(stage), 0);
 }
 
-/* Of a long key, 200 bytes are shown. */
+/* A long key is truncated to 200 bytes. */
 static void look_at_long_key(struct stage *stage)
 {
     char key[320], arguments[512];
@@ -113,7 +113,7 @@ static void look_at_long_key(struct stage *stage)
     CHECK(strcmp(strstr(stage->error.message, "filter."), key) == 0);
 }
 
-static void a_long_key_is_cut_in_the_message(void **state)
+static void a_long_key_is_truncated_in_the_message(void **state)
 {
     (void)state;
     stage_play(look_at_long_key);
@@ -143,7 +143,7 @@ static void a_configuration_that_cannot_be_listed_is_an_error(void **state)
     stage_play(look_at_broken);
 }
 
-/* What a call that reads gets in place of foreign programs. */
+/* The overrides of foreign programs for a call that reads. */
 static void look_at_overrides(struct stage *stage)
 {
     configure(stage, "filter.own.clean cat");
@@ -158,7 +158,7 @@ static void look_at_overrides(struct stage *stage)
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "filter.users.required")).status, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.driver")).output.size, 1);
     CHECK_EQUAL(stage_run(stage, BL_GIT_ARGUMENTS("config", "merge.own.required")).status, 1);
-    /* A call that writes is refused, and so is one that reads when no option can name the key. */
+    /* A call that writes is refused, and so is one that reads if no option can name the key. */
     struct bl_git_answer answer;
     stage->call.writes = true;
     CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
@@ -172,13 +172,13 @@ static void look_at_overrides(struct stage *stage)
                 BL_EREFUSED);
 }
 
-static void a_call_that_reads_goes_on_without_foreign_programs(void **state)
+static void a_call_that_reads_continues_without_foreign_programs(void **state)
 {
     (void)state;
     stage_play(look_at_overrides);
 }
 
-/* Included files can change unseen: their configuration is listed every time. */
+/* Included files can change unnoticed, so a configuration with includes is listed every time. */
 static void look_at_included(struct stage *stage)
 {
     configure(stage, "--file .git/more user.name b");
@@ -203,7 +203,7 @@ static void a_configuration_with_includes_is_listed_every_time(void **state)
     stage_play(look_at_included);
 }
 
-/* A worktree's configuration is the one that its `commondir` leads to. */
+/* A worktree uses the configuration in its `commondir`. */
 static void look_at_worktree(struct stage *stage)
 {
     char command[256];
@@ -236,8 +236,8 @@ static void a_worktree_has_the_configuration_of_its_repository(void **state)
 SUITE(config, cmocka_unit_test(a_configuration_is_listed_once_until_it_changes),
       cmocka_unit_test(a_program_that_the_users_configuration_lacks_is_refused),
       cmocka_unit_test(the_first_foreign_program_is_named),
-      cmocka_unit_test(a_long_key_is_cut_in_the_message),
+      cmocka_unit_test(a_long_key_is_truncated_in_the_message),
       cmocka_unit_test(a_configuration_that_cannot_be_listed_is_an_error),
-      cmocka_unit_test(a_call_that_reads_goes_on_without_foreign_programs),
+      cmocka_unit_test(a_call_that_reads_continues_without_foreign_programs),
       cmocka_unit_test(a_configuration_with_includes_is_listed_every_time),
       cmocka_unit_test(a_worktree_has_the_configuration_of_its_repository));

@@ -22,7 +22,7 @@ static void look_at_copy(struct scene *scene)
                       "= 2 && test -x run && test -L link && git ls-files -s > ../a && git -C "
                       "%s ls-files -s | cmp - ../a",
                       scene->head, scene->place.repository));
-    /* Whatever is done there: nothing of ours moves. */
+    /* Changes in the copy do not affect the repository. */
     CHECK(scene_shell(scene, "cd ../copies/one && echo x > new && git add -A && git -c user.name=x "
                              "-c user.email=x@example.test commit -qm x && git checkout -q -b main "
                              "&& git branch belay/F/A && git gc -q --prune=now"));
@@ -48,8 +48,8 @@ static void makes_a_copy_that_touches_nothing(void **state)
     scene_play(TREE, look_at_copy);
 }
 
-/* The repository has its own objects elsewhere, by a relative path. */
-static void copies_where_objects_are_borrowed(void **state)
+/* The objects of the repository itself are elsewhere, by a relative path. */
+static void copies_a_repository_with_alternates(void **state)
 {
     (void)state;
     scene_play(TREE " && git clone -q --bare . ../store.git && rm -rf .git/objects/?? "
@@ -114,8 +114,8 @@ static void a_stop_leaves_no_copy(void **state)
 
 /* ---- Submodules ------------------------------------------------------------------------------ */
 
-/* Two repositories, one a submodule of the other, which is one of ours: by hand, as `git submodule`
- * would have made it. */
+/* Two repositories: one is a submodule of the other, which is a submodule of the repository. Made
+ * step by step, with the result that `git submodule` would have. */
 #define MODULE                                                                                     \
     "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@example.test GIT_COMMITTER_NAME=x "               \
     "GIT_COMMITTER_EMAIL=x@example.test; git init -q ../deep && cd ../deep && echo deep > deep "   \
@@ -153,7 +153,7 @@ static void look_at_missing_submodules(struct scene *scene)
     CHECK_EQUAL(git_copy_make(scene->git, scene->head, path, &scene->error), BL_ENOTSUP);
     CHECK(strstr(scene->error.message, "submodule 'sub dir'") != NULL);
     CHECK(strstr(scene->error.hint, "git submodule update") != NULL);
-    /* The rest of it is there. */
+    /* The rest of the copy is complete. */
     CHECK(scene_exists(git_text(&scene->arena, "%s/.gitmodules", path)));
 }
 
@@ -197,7 +197,7 @@ static void F44_protected_files_are_as_in_the_base(void **state)
         look_at_protection);
 }
 
-static void patterns_fit_paths(void **state)
+static void patterns_match_paths(void **state)
 {
     (void)state;
     static const struct {
@@ -249,7 +249,7 @@ static void patterns_fit_paths(void **state)
             fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].path);
     assert_true(git_path_fits((const char *const[]){"x", "y", NULL}, "y"));
     assert_false(git_path_fits(NULL, "y"));
-    /* Time grows with the product of the lengths, and no faster. */
+    /* The time grows with the product of the lengths, and not faster. */
     char path[4000];
     memset(path, 'a', sizeof path - 1);
     path[sizeof path - 1] = '\0';
@@ -280,7 +280,7 @@ static void removes_folders_without_following_links(void **state)
     scene_play(NULL, look_at_removing);
 }
 
-/* ---- How long it takes ----------------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 static uint64_t show(const char *what, uint64_t begun_ns, unsigned long rounds)
 {
@@ -290,7 +290,7 @@ static uint64_t show(const char *what, uint64_t begun_ns, unsigned long rounds)
     return bl_now_ns();
 }
 
-/* Each step of a task that has nothing to do but one file. */
+/* The steps of a task that writes only one file. */
 static void look_at_times(struct scene *scene)
 {
     unsigned long rounds = suite_rounds(1, 100);
@@ -358,12 +358,12 @@ static void steps_of_a_task_and_their_times(void **state)
 }
 
 SUITE(copy, cmocka_unit_test(makes_a_copy_that_touches_nothing),
-      cmocka_unit_test(copies_where_objects_are_borrowed),
+      cmocka_unit_test(copies_a_repository_with_alternates),
       cmocka_unit_test(copies_a_shallow_history),
       cmocka_unit_test(copies_have_the_line_ends_of_the_checkout),
       cmocka_unit_test(a_stop_leaves_no_copy), cmocka_unit_test(copies_have_their_submodules),
       cmocka_unit_test(bad_input_submodules_that_cannot_be_filled_locally),
       cmocka_unit_test(F44_protected_files_are_as_in_the_base),
-      cmocka_unit_test(patterns_fit_paths),
+      cmocka_unit_test(patterns_match_paths),
       cmocka_unit_test(removes_folders_without_following_links),
       cmocka_unit_test(steps_of_a_task_and_their_times));

@@ -6,7 +6,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-/* All that a git which was killed can leave in the way of others. */
+/* Lists all lock files that a killed git can leave. */
 static const char *left_locks(struct scene *scene)
 {
     return scene_output(scene, "cd .git && find . '(' -name '*.lock' -o -name packed-refs.new ')' "
@@ -20,7 +20,7 @@ static void expect_no_locks(struct scene *scene)
         fprintf(stderr, "left in .git: %s\n", left);
 }
 
-/* ---- In our places --------------------------------------------------------------------------- */
+/* ---- Locks in belay's own places ------------------------------------------------------------- */
 
 static void look_at_dead_locks(struct scene *scene)
 {
@@ -32,7 +32,7 @@ static void look_at_dead_locks(struct scene *scene)
     scene_worktree(scene);
     CHECK(strcmp(scene_output(scene, "cd .git && find . -name '*.lock' ! -name belay.lock | sort"),
                  "./index.lock\n./refs/heads/main.lock") == 0);
-    /* In the way of a write it goes too, and the write goes on. */
+    /* A lock that blocks a write is removed too, and the write continues. */
     struct git_commit_order order = {.worktree = scene->worktree,
                                      .branch = SCENE_BRANCH,
                                      .expected = scene->head,
@@ -44,13 +44,13 @@ static void look_at_dead_locks(struct scene *scene)
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
 }
 
-static void locks_that_the_dead_left_in_our_place_go_and_no_others(void **state)
+static void only_own_locks_of_dead_programs_are_removed(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_dead_locks);
 }
 
-/* A program named git that stands in the worktree may be the owner. */
+/* A program named git that runs in the worktree may be the owner. */
 static void look_at_live_lock(struct scene *scene)
 {
     if (!scene_worktree(scene))
@@ -76,15 +76,15 @@ static void look_at_live_lock(struct scene *scene)
     }
 }
 
-static void a_lock_whose_owner_may_live_stays(void **state)
+static void a_lock_whose_owner_may_be_alive_is_kept(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_live_lock);
 }
 
-/* ---- Killed anywhere ------------------------------------------------------------------------- */
+/* ---- Killed at any moment -------------------------------------------------------------------- */
 
-/* The part of a belay that is killed: commits without end. Does nothing where no test started it.
+/* The role of a belay that is killed: it commits endlessly. Does nothing unless a test started it.
  */
 static int write_for_ever(void *argument)
 {
@@ -124,7 +124,7 @@ static void role_writes_until_it_is_killed(void **state)
     run_in_loop(write_for_ever, repository);
 }
 
-/* `folder`, beside the repository, has programs that go before others; NULL: none. */
+/* `folder`, next to the repository, has programs that take precedence; NULL: none. */
 static pid_t start_role(struct scene *scene, const char *folder)
 {
     pid_t pid;
@@ -163,7 +163,7 @@ static void look_at_kills(struct scene *scene)
         bl_sleep(bl_random_below(&random, 100 * BL_NS_PER_MS));
         kill(pid, SIGKILL);
         CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
-        /* The next one begins where that one was, and its own work goes through. */
+        /* The next belay starts in the same place, and its own work succeeds. */
         scene_worktree(scene);
         CHECK_EQUAL(git_ref_find(scene->git, SCENE_BRANCH, first, &scene->error), 0);
         CHECK(scene_shell(scene, "echo %lu > .belay/worktrees/F/A/after", i));
@@ -182,7 +182,7 @@ static void look_at_kills(struct scene *scene)
     }
 }
 
-static void F14_a_kill_in_the_middle_of_a_write_harms_nothing(void **state)
+static void F14_a_kill_during_a_write_does_no_damage(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_kills);
@@ -190,8 +190,8 @@ static void F14_a_kill_in_the_middle_of_a_write_harms_nothing(void **state)
 
 /* ---- Killed while a program holds its locks -------------------------------------------------- */
 
-/* A git in `bin` beside the repository: where its arguments hold `pattern` it has made these files
- * (from the git directory), and waits; else it is the real one. */
+/* Puts a git into `bin` next to the repository. If its arguments contain `pattern`, it makes these
+ * files (relative to the git directory) and waits; otherwise it runs the real git. */
 static bool put_holding_git(struct scene *scene, const char *pattern, const char *files)
 {
     return scene_shell(scene,
@@ -204,7 +204,7 @@ static bool put_holding_git(struct scene *scene, const char *pattern, const char
                        pattern, files);
 }
 
-/* A belay is killed while its git holds these locks. */
+/* Kills a belay while its git holds these locks. */
 static bool kill_holding(struct scene *scene, const char *pattern, const char *files)
 {
     const char *held = git_text(&scene->arena, "%s/held", scene->place.root);
@@ -221,7 +221,7 @@ static bool kill_holding(struct scene *scene, const char *pattern, const char *f
     return there;
 }
 
-/* Some other write, of another task. */
+/* Another write, for a different task. */
 static void write_elsewhere(struct scene *scene)
 {
     static int number;
@@ -255,7 +255,7 @@ static void look_at_held_locks(struct scene *scene)
         /* The user's own git works. */
         CHECK(scene_shell(scene, "git pack-refs --all"));
         scene_shell(scene, "git update-ref -d refs/heads/belay/F/B");
-        /* The next one begins as the first did. */
+        /* The next round begins like the first. */
         CHECK(scene_shell(scene, "rm -rf .belay/worktrees .git/worktrees && git update-ref -d "
                                  "refs/heads/belay/F/A"));
     }
@@ -267,7 +267,8 @@ static void F14_the_next_write_removes_every_lock_of_a_killed_one(void **state)
     scene_play(NULL, look_at_held_locks);
 }
 
-/* The kernel keeps the queue locked until the program is gone; reading, it finds the end. */
+/* The kernel keeps the queue locked until the program has exited. A program that reads its standard
+ * input finds the end. */
 static void look_at_lock_of_program(struct scene *scene)
 {
     if (!kill_holding(scene, "update-ref --no-deref -d", DELETE_LOCKS))
@@ -275,7 +276,7 @@ static void look_at_lock_of_program(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "cat ../input"),
                  scene_output(scene, "echo $PWD/.git/belay.lock")) == 0);
     CHECK(strcmp(scene_output(scene, "cat ../size"), "0") == 0);
-    /* Who only looks removes them, too. */
+    /* A command that only reads removes them too. */
     for (int i = 0; i < 1000 && left_locks(scene)[0] != '\0'; i++) {
         git_left_clear(scene->git);
         bl_sleep(10 * BL_NS_PER_MS);
@@ -290,7 +291,7 @@ static void F14_a_program_keeps_the_queue_locked_while_it_lives(void **state)
     scene_play(NULL, look_at_lock_of_program);
 }
 
-/* A git of the user's that stands elsewhere, and was told the repository by a variable. */
+/* A git of the user that runs elsewhere, and got the repository from a variable. */
 static void look_at_user_git(struct scene *scene)
 {
     if (!kill_holding(scene, "update-ref --no-deref -d", DELETE_LOCKS))
@@ -305,20 +306,20 @@ static void look_at_user_git(struct scene *scene)
                                     "./refs/heads/belay/F/B.lock") == 0);
     CHECK(scene_shell(scene, "kill $(cat ../pid) && while grep -qs '^git' /proc/$(cat "
                              "../pid)/comm; do sleep 0.01; done"));
-    /* What could not be removed then is not forgotten, neither here nor by the next belay. */
+    /* A lock that could not be removed then is remembered, both here and by the next belay. */
     git_close(scene->git);
     CHECK_EQUAL(git_open(scene->place.repository, &scene->git, &scene->error), 0);
     write_elsewhere(scene);
     expect_no_locks(scene);
 }
 
-static void F14_a_lock_that_the_users_git_may_hold_stays(void **state)
+static void F14_a_lock_that_the_users_git_may_hold_is_kept(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_user_git);
 }
 
-/* Made before the program that was killed: by somebody else. */
+/* A lock made before the killed program started, so by another program. */
 static void look_at_older_lock(struct scene *scene)
 {
     if (!kill_holding(scene, "update-ref --no-deref -d", DELETE_LOCKS))
@@ -329,13 +330,13 @@ static void look_at_older_lock(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "stat -c %%s .git/belay.lock"), "0") == 0);
 }
 
-static void F14_a_lock_that_was_there_before_stays(void **state)
+static void F14_an_older_lock_is_kept(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_older_lock);
 }
 
-/* A mark that a tool has written. */
+/* A mark written by a tool. */
 static void look_at_planted_mark(struct scene *scene)
 {
     CHECK(scene_shell(
@@ -350,7 +351,7 @@ static void look_at_planted_mark(struct scene *scene)
     CHECK(scene_shell(scene,
                       "test -e ../mine/a.lock && test -e ../mine/notes && test -e .git/config "
                       "&& test -e .git/HEAD"));
-    /* It was read to its end. */
+    /* The mark was read to its end. */
     expect_no_locks(scene);
 }
 
@@ -360,12 +361,12 @@ static void a_mark_removes_nothing_but_locks_in_the_git_directory(void **state)
     scene_play(NULL, look_at_planted_mark);
 }
 
-SUITE(lock, cmocka_unit_test(locks_that_the_dead_left_in_our_place_go_and_no_others),
-      cmocka_unit_test(a_lock_whose_owner_may_live_stays),
+SUITE(lock, cmocka_unit_test(only_own_locks_of_dead_programs_are_removed),
+      cmocka_unit_test(a_lock_whose_owner_may_be_alive_is_kept),
       cmocka_unit_test(role_writes_until_it_is_killed),
-      cmocka_unit_test(F14_a_kill_in_the_middle_of_a_write_harms_nothing),
+      cmocka_unit_test(F14_a_kill_during_a_write_does_no_damage),
       cmocka_unit_test(F14_the_next_write_removes_every_lock_of_a_killed_one),
       cmocka_unit_test(F14_a_program_keeps_the_queue_locked_while_it_lives),
-      cmocka_unit_test(F14_a_lock_that_the_users_git_may_hold_stays),
-      cmocka_unit_test(F14_a_lock_that_was_there_before_stays),
+      cmocka_unit_test(F14_a_lock_that_the_users_git_may_hold_is_kept),
+      cmocka_unit_test(F14_an_older_lock_is_kept),
       cmocka_unit_test(a_mark_removes_nothing_but_locks_in_the_git_directory));

@@ -15,12 +15,12 @@ static void look_at_two_files(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "git show belay/F/_result:a belay/F/_result:b"), "a\nb") == 0);
     CHECK(strcmp(scene_output(scene, "git rev-parse belay/F/_result^2"), b) == 0);
     CHECK(strcmp(before, scene_checksum(scene)) == 0);
-    /* A task that changed nothing is merged all the same. */
+    /* A task without changes is merged too. */
     struct git_merge_result third = scene_merge(scene, second.commit, scene->head, "C");
     CHECK(third.clean && strcmp(third.commit, second.commit) != 0);
 }
 
-/* The user's checkout is full of things under way, and stays so. */
+/* The user's checkout has many uncommitted changes, which remain. */
 static void F40_two_tasks_two_files_and_the_checkout_is_byte_identical(void **state)
 {
     (void)state;
@@ -67,10 +67,10 @@ static void look_at_one_line(struct scene *scene)
     struct git_commit_result result = scene_commit(scene, a);
     CHECK_EQUAL(result.end, GIT_COMMIT_UNRESOLVED);
     CHECK(scene_says(result.why, "README.md") && scene_says(result.why, "1 file"));
-    /* Added as they are, they are no more resolved than before. */
+    /* Adding the files unchanged does not resolve them. */
     CHECK(scene_shell(scene, "git -C .belay/worktrees/F/A add -A"));
     CHECK_EQUAL(scene_commit(scene, a).end, GIT_COMMIT_UNRESOLVED);
-    /* One that is under way is left as it is. */
+    /* A merge in progress is left unchanged. */
     CHECK(scene_shell(scene, "echo both > .belay/worktrees/F/A/README.md"));
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, first.commit, &scene->error), 0);
     result = scene_commit(scene, a);
@@ -88,7 +88,7 @@ static void F41_two_tasks_one_line(void **state)
     scene_play(NULL, look_at_one_line);
 }
 
-/* Resolved without anybody's `git add`, and kinds of conflict that have no markers. */
+/* Conflicts that are resolved without `git add`, and conflicts without markers. */
 static void look_at_odd_conflicts(struct scene *scene)
 {
     const char *b = scene_work(scene, "B",
@@ -106,7 +106,7 @@ static void look_at_odd_conflicts(struct scene *scene)
           0);
 }
 
-static void conflicts_of_all_kinds_are_committed_when_markers_are_gone(void **state)
+static void conflicts_of_all_kinds_are_committed_once_markers_are_removed(void **state)
 {
     (void)state;
     scene_play("echo x > gone && printf 'x\\0x' > binary && git add -A && git commit -qm x",
@@ -118,19 +118,19 @@ static void look_at_merging_into(struct scene *scene)
     struct bl_error error = {0};
     const char *b = scene_work(scene, "B", "echo b > b && echo b >> README.md"),
                *a = scene_work(scene, "A", "echo a > a");
-    /* What would be overwritten stops it, and nothing has changed. */
+    /* A file that would be overwritten prevents the merge, and nothing changes. */
     CHECK(scene_shell(scene, "echo mine > .belay/worktrees/F/A/b"));
     CHECK(git_merge_into(scene->git, scene->worktree, b, &error) != 0);
     CHECK(strstr(error.message, "overwritten") != NULL && error.kind == BL_KIND_FEATURE);
     CHECK(scene_shell(scene,
                       "cd .belay/worktrees/F/A && test \"$(cat b)\" = mine && rm b && test -z "
                       "\"$(git status --porcelain)\""));
-    /* Without a conflict it waits for its commit as well. */
+    /* A merge without conflicts is not committed either. */
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, b, &scene->error), 0);
     struct git_commit_result result = scene_commit(scene, a);
     CHECK_EQUAL(result.end, GIT_COMMIT_MADE);
     CHECK(git_is_ancestor(scene->git, b, result.head));
-    /* What it has already: nothing to do. */
+    /* A commit that is already merged: nothing to do. */
     CHECK_EQUAL(git_merge_into(scene->git, scene->worktree, b, &scene->error), 0);
     CHECK_EQUAL(scene_commit(scene, result.head).end, GIT_COMMIT_NONE);
 }
@@ -152,14 +152,14 @@ static void look_at_swaps(struct scene *scene)
     CHECK_EQUAL(scene_move_result(scene, a, scene->head), BL_EBUSY);
     CHECK_EQUAL(scene_move_result(scene, scene->head, a), 0);
     CHECK(strcmp(scene_output(scene, "git rev-parse belay/F/_result"), a) == 0);
-    /* A branch that is checked out, or has what nothing else has, does not go. */
+    /* A branch that is checked out, or whose commits are on no other ref, is not deleted. */
     CHECK_EQUAL(git_ref_swap(scene->git, SCENE_BRANCH, a, NULL, "x", &error), BL_EREFUSED);
     CHECK(strstr(error.message, "checked out") != NULL);
     error = (struct bl_error){0};
     CHECK_EQUAL(git_worktree_remove(scene->git, scene->worktree, &error), 0);
     CHECK(scene_shell(scene, "git update-ref refs/heads/belay/F/_result main"));
     CHECK_EQUAL(git_ref_swap(scene->git, SCENE_BRANCH, a, NULL, "x", &error), BL_EREFUSED);
-    CHECK(strstr(error.message, "nothing else") != NULL);
+    CHECK(strstr(error.message, "no other ref") != NULL);
     CHECK_EQUAL(scene_move_result(scene, scene->head, a), 0);
     CHECK_EQUAL(git_ref_swap(scene->git, SCENE_BRANCH, scene->head, NULL, "x", NULL), BL_EBUSY);
     CHECK_EQUAL(git_ref_swap(scene->git, SCENE_BRANCH, a, NULL, "x", NULL), 0);
@@ -175,5 +175,5 @@ static void refs_move_by_compare_and_swap(void **state)
 
 SUITE(merge, cmocka_unit_test(F40_two_tasks_two_files_and_the_checkout_is_byte_identical),
       cmocka_unit_test(sha256_repositories_work), cmocka_unit_test(F41_two_tasks_one_line),
-      cmocka_unit_test(conflicts_of_all_kinds_are_committed_when_markers_are_gone),
+      cmocka_unit_test(conflicts_of_all_kinds_are_committed_once_markers_are_removed),
       cmocka_unit_test(merges_into_a_worktree), cmocka_unit_test(refs_move_by_compare_and_swap));

@@ -1,7 +1,7 @@
-/* Programs that a repository names, which a tool may have planted there: none of them runs. */
+/* Programs named by a repository, which a tool may have planted there: none of them runs. */
 #include "scene.h"
 
-/* Leaves a trace beside the repository. */
+/* Leaves a file next to the repository. */
 #define MARK "touch ../MARK ../../MARK ../../../../../MARK 2>/dev/null"
 
 static bool marked(struct scene *scene)
@@ -28,7 +28,7 @@ static int commit(struct scene *scene, struct git_commit_result *ret_result)
     return git_commit_all(scene->git, &scene->arena, &order, ret_result, &scene->error);
 }
 
-/* All that a feature does with git, in a repository that may name programs. */
+/* All git operations of a feature, in a repository that may name programs. */
 static void work(struct scene *scene)
 {
     struct git_commit_result result = {0};
@@ -57,7 +57,7 @@ static void work(struct scene *scene)
 
 static void look_at_fixed_names(struct scene *scene)
 {
-    /* They do run where nobody prevents it. */
+    /* They do run if they are not prevented. */
     CHECK(scene_shell(scene, "git status >/dev/null 2>&1; git diff HEAD~0 >/dev/null 2>&1; true"));
     CHECK(marked(scene));
     CHECK(scene_shell(scene, "rm -f ../MARK ../../MARK"));
@@ -137,7 +137,7 @@ static void look_at_late_driver(struct scene *scene)
     plant_later(scene, "git config merge.planted.driver '" MARK "'");
 }
 
-/* The included file changes, and the one that includes it does not. */
+/* The included file changes, and the including file does not. */
 static void look_at_late_include(struct scene *scene)
 {
     plant_later(scene, "git config --file .git/more filter.planted.clean '" MARK "; cat'");
@@ -151,7 +151,7 @@ static void filters_that_are_planted_later_do_not_run(void **state)
     scene_play("git config include.path more", look_at_late_include);
 }
 
-/* An override cannot name it: reading is refused as well. */
+/* An override cannot name this key, so reading is refused too. */
 static void look_at_equals_sign(struct scene *scene)
 {
     struct git_state state;
@@ -166,7 +166,7 @@ static void look_at_equals_sign(struct scene *scene)
     CHECK(!marked(scene));
 }
 
-static void a_filter_that_cannot_be_disarmed_stops_reading(void **state)
+static void a_filter_that_cannot_be_disabled_prevents_reading(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_equals_sign);
@@ -195,7 +195,7 @@ static void look_at_nested(struct scene *scene)
     CHECK(marked(scene));
 }
 
-static void filters_inside_of_submodules_do_not_run(void **state)
+static void filters_in_submodules_do_not_run(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_nested);
@@ -224,7 +224,7 @@ static void filters_of_the_users_own_configuration_work(void **state)
 
     (void)state;
     scene_play_configured(configure, NULL, look_at_own_filter);
-    /* As `git lfs install --local` does it: the same, once more. */
+    /* Like `git lfs install --local`: the same setting again. */
     scene_play_configured(configure, "git config filter.case.clean 'tr a-z A-Z'",
                           look_at_own_filter);
 }
@@ -232,6 +232,6 @@ static void filters_of_the_users_own_configuration_work(void **state)
 SUITE(program, cmocka_unit_test(programs_of_fixed_names_do_not_run),
       cmocka_unit_test(a_repository_with_filters_of_its_own_is_refused),
       cmocka_unit_test(filters_that_are_planted_later_do_not_run),
-      cmocka_unit_test(a_filter_that_cannot_be_disarmed_stops_reading),
-      cmocka_unit_test(filters_inside_of_submodules_do_not_run),
+      cmocka_unit_test(a_filter_that_cannot_be_disabled_prevents_reading),
+      cmocka_unit_test(filters_in_submodules_do_not_run),
       cmocka_unit_test(filters_of_the_users_own_configuration_work));

@@ -49,7 +49,7 @@ static void opens_a_linked_worktree(void **state)
     scene_play("git worktree add -q -b other ../linked", look_at_linked);
 }
 
-/* What git_open says of a folder, made by a shell line in the scratch folder. */
+/* The error of git_open for a folder that a shell line made in the scratch folder. */
 struct refusal {
     const char *prepare;
     const char *path; /* below the scratch folder */
@@ -59,9 +59,9 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-    {"mkdir plain", "plain", BL_ENOENT, "no git repository", "git init"},
+    {"mkdir plain", "plain", BL_ENOENT, "not a git repository", "git init"},
     {"git init -q --bare bare", "bare", BL_EINVAL, "bare", "git clone"},
-    {"git init -q -b main empty", "empty", BL_ENOENT, "no commit yet", "first commit"},
+    {"git init -q -b main empty", "empty", BL_ENOENT, "no commits yet", "first commit"},
     {"true", "absent", BL_ENOENT, "No such file", ""},
     {"mkdir repo/sub", "repo/sub", BL_EINVAL, "not the top", ""},
 };
@@ -103,7 +103,7 @@ static void look_at_programs(struct scene *scene)
     snprintf(other, sizeof other, "%s/none", scene->place.root);
     setenv("PATH", other, 1);
     CHECK_EQUAL(git_open(scene->place.repository, &git, &error), BL_ENOENT);
-    CHECK(strstr(error.message, "git was not found") != NULL && strstr(error.hint, "2.38") != NULL);
+    CHECK(strstr(error.message, "git not found") != NULL && strstr(error.hint, "2.38") != NULL);
     error = (struct bl_error){0};
     snprintf(other, sizeof other, "%s/old:%s", scene->place.root, kept);
     setenv("PATH", other, 1);
@@ -232,7 +232,7 @@ static void look_at_making(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "git -C .belay/worktrees/F/A status --porcelain --branch"),
                  "## belay/F/A") == 0);
     CHECK(scene_shell(scene, "git worktree prune && git fsck --strict > /dev/null 2>&1"));
-    /* It is taken as it is, with a new note; the line in info/exclude stands there once. */
+    /* The worktree is used as it is, with a new note; the line is in info/exclude only once. */
     CHECK(scene_shell(scene, "echo mine > .belay/worktrees/F/A/new"));
     CHECK_EQUAL(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head,
                                   "run_y pid 2 started 2", &scene->error),
@@ -242,7 +242,7 @@ static void look_at_making(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "cat .git/worktrees/*/locked"), "run_y pid 2 started 2") == 0);
 }
 
-static void makes_a_worktree_and_takes_one_that_is_there(void **state)
+static void makes_a_worktree_or_uses_an_existing_one(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_making);
@@ -264,7 +264,7 @@ static void look_at_remaking(struct scene *scene)
     CHECK_EQUAL(git_ref_find(scene->git, SCENE_BRANCH, id, NULL), 0);
     CHECK(strcmp(id, scene->head) != 0);
     CHECK(strcmp(scene_output(scene, "ls .git/worktrees | wc -l"), "1") == 0);
-    /* One whose making was cut off was given to nobody: it is made anew. */
+    /* A worktree whose making was interrupted was never used: it is made again. */
     CHECK(scene_shell(scene,
                       "cd .git/worktrees/* && printf initializing > locked && rm index && cd "
                       "../../../.belay/worktrees/F/A && printf half > done"));
@@ -275,7 +275,7 @@ static void look_at_remaking(struct scene *scene)
                              "\"$(git status --porcelain)\""));
 }
 
-static void bad_input_worktree_gone_is_made_again_from_its_branch(void **state)
+static void bad_input_missing_worktree_is_made_again_from_its_branch(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_remaking);
@@ -291,7 +291,7 @@ static void look_at_places_taken(struct scene *scene)
                 BL_EEXIST);
     CHECK(strstr(error.hint, "--fresh") != NULL && error.kind == BL_KIND_FEATURE);
     CHECK(scene_shell(scene, "test -f .belay/worktrees/F/A/x && test ! -e .git/worktrees"));
-    /* A branch that stands where ours have their folder. */
+    /* A branch in the place of the folder of belay's branches. */
     CHECK(scene_shell(scene, "rm -r .belay && git branch belay"));
     error = (struct bl_error){0};
     CHECK(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head, SCENE_NOTE,
@@ -299,7 +299,7 @@ static void look_at_places_taken(struct scene *scene)
     CHECK(strstr(error.message, "refs/heads/belay") != NULL && error.kind == BL_KIND_FEATURE);
     CHECK(!scene_exists(scene->worktree));
     CHECK(strcmp(scene_output(scene, "git worktree list | wc -l"), "1") == 0);
-    /* One that the user has checked out. */
+    /* A branch that the user has checked out. */
     CHECK(scene_shell(scene, "git branch -m belay x && git worktree add -q -b belay/F/A ../mine"));
     error = (struct bl_error){0};
     CHECK(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head, SCENE_NOTE,
@@ -327,11 +327,11 @@ static void look_at_moving(struct scene *scene)
     CHECK(strcmp(scene_output(scene, "git -C .belay/worktrees/F/A.1 status --porcelain --branch"),
                  "## HEAD (no branch)\n M README.md\nA  staged\n?? untracked") == 0);
     CHECK(strcmp(scene_output(scene, "git worktree list --porcelain | grep -c ^locked"), "1") == 0);
-    /* Once more, as after a kill: nothing happens; nor when it was cut off before its last step. */
+    /* Repeated, as after a kill: nothing happens, also if the last step was missing. */
     CHECK_EQUAL(git_worktree_move(scene->git, scene->worktree, aside, &scene->error), 0);
     CHECK(scene_shell(scene, "mv .belay/worktrees/F/A.1 .belay/worktrees/F/A"));
     CHECK_EQUAL(git_worktree_move(scene->git, scene->worktree, aside, &scene->error), 0);
-    /* The name is free for another, the branch can go once something else keeps it. */
+    /* The name is free, and the branch can be deleted once another ref keeps its commits. */
     CHECK_EQUAL(git_ref_swap(scene->git, "refs/belay/rescue/F/A/1", NULL, scene->head, "rescue",
                              &scene->error),
                 0);
@@ -363,20 +363,20 @@ static void look_at_removing(struct scene *scene)
     CHECK(!scene_exists(scene->worktree));
     CHECK(strcmp(scene_output(scene, "git worktree list | wc -l; ls .belay"), "1") == 0);
     CHECK_EQUAL(git_worktree_remove(scene->git, scene->worktree, &scene->error), 0);
-    /* One whose folder is gone is forgotten. */
+    /* A worktree whose folder is missing is removed from the list. */
     scene_worktree(scene);
     CHECK(scene_shell(scene, "rm -rf .belay/worktrees/F/A"));
     CHECK_EQUAL(git_worktree_remove(scene->git, scene->worktree, &scene->error), 0);
     CHECK(strcmp(scene_output(scene, "git worktree list | wc -l"), "1") == 0);
 }
 
-static void removes_a_worktree_that_is_clean(void **state)
+static void removes_a_clean_worktree(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_removing);
 }
 
-/* With an extension that asks for more files git makes the worktree. */
+/* If an extension needs more files, git makes the worktree. */
 static void makes_a_worktree_where_the_format_has_extensions(void **state)
 {
     (void)state;
@@ -393,7 +393,7 @@ static void look_at_foreign_lock(struct scene *scene)
     snprintf(path, sizeof path, "%s/belay.lock", git_folder(scene->git));
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     CHECK_EQUAL(flock(fd, LOCK_EX), 0);
-    /* A stop ends the wait, and nothing was begun. */
+    /* A stop ends the wait before anything has begun. */
     struct bl_scope scope, *outer;
     bl_scope_init(&scope, bl_scope_current());
     bl_scope_set_deadline(&scope, bl_now_ns() + 50 * BL_NS_PER_MS);
@@ -404,7 +404,7 @@ static void look_at_foreign_lock(struct scene *scene)
     bl_scope_enter(outer);
     bl_scope_done(&scope);
     CHECK(!scene_exists(scene->worktree));
-    /* Without one it ends after 10 s. */
+    /* Without a stop, it ends after 10 s. */
     if (suite_rounds(0, 1) > 0) {
         CHECK_EQUAL(write(fd, "4711", 5), 5);
         CHECK_EQUAL(git_worktree_make(scene->git, SCENE_BRANCH, scene->worktree, scene->head,
@@ -423,7 +423,7 @@ static void a_stop_ends_the_wait_for_the_queue(void **state)
     scene_play(NULL, look_at_foreign_lock);
 }
 
-/* A clean filter that takes its time: the write has begun when it is stopped. */
+/* A slow clean filter: the write has begun when it is stopped. */
 static void look_at_shield(struct scene *scene)
 {
     struct git_commit_order order = {.worktree = scene->worktree,
@@ -444,7 +444,7 @@ static void look_at_shield(struct scene *scene)
     int code = git_commit_all(scene->git, &scene->arena, &order, &result, &scene->error);
     bl_scope_enter(outer);
     bl_scope_done(&scope);
-    /* Stopped between two programs, or all done: in the middle of one only after its 5 s. */
+    /* Stopped between two programs, or complete; a running program is stopped only after 5 s. */
     CHECK(code == 0 || code == BL_ETIMEDOUT);
     CHECK(bl_now_ns() - stop_ns < 15 * BL_NS_PER_S);
     CHECK(scene_shell(scene, "test -z \"$(find .git -name '*.lock' ! -name belay.lock)\""));
@@ -463,7 +463,7 @@ static void F15_a_stop_in_a_write_leaves_no_lock_file(void **state)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void bad_input_disk_full_and_words_of_git(void **state)
+static void bad_input_disk_full_and_messages_of_git(void **state)
 {
     (void)state;
     static const struct {
@@ -478,7 +478,7 @@ static void bad_input_disk_full_and_words_of_git(void **state)
          "index.lock"},
         {"fatal: \033[31mred \377", BL_ESYSTEM, BL_KIND_FEATURE,
          "fatal: \\x1b[31mred \xEF\xBF\xBD"},
-        {"", BL_ESYSTEM, BL_KIND_FEATURE, "exit code 128"},
+        {"", BL_ESYSTEM, BL_KIND_FEATURE, "exited with code 128"},
     };
     struct bl_git_call call = {.operation = "commit the work", .directory = "/r"};
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -491,9 +491,9 @@ static void bad_input_disk_full_and_words_of_git(void **state)
     }
 }
 
-/* ---- Kept promises --------------------------------------------------------------------------- */
+/* ---- Promises -------------------------------------------------------------------------------- */
 
-static void sources_name_nothing_that_destroys(void **state)
+static void sources_contain_no_destructive_commands(void **state)
 {
     (void)state;
     static const char *const files[] = {
@@ -519,13 +519,13 @@ SUITE(repository, cmocka_unit_test(opens_a_repository), cmocka_unit_test(opens_a
       cmocka_unit_test(bad_input_no_git_and_old_git),
       cmocka_unit_test(finds_refs_in_files_and_packed),
       cmocka_unit_test(reads_the_state_of_a_worktree), cmocka_unit_test(compares_commits),
-      cmocka_unit_test(makes_a_worktree_and_takes_one_that_is_there),
-      cmocka_unit_test(bad_input_worktree_gone_is_made_again_from_its_branch),
+      cmocka_unit_test(makes_a_worktree_or_uses_an_existing_one),
+      cmocka_unit_test(bad_input_missing_worktree_is_made_again_from_its_branch),
       cmocka_unit_test(bad_input_places_that_are_taken),
       cmocka_unit_test(F29_a_worktree_moves_aside_with_all_its_files),
-      cmocka_unit_test(removes_a_worktree_that_is_clean),
+      cmocka_unit_test(removes_a_clean_worktree),
       cmocka_unit_test(makes_a_worktree_where_the_format_has_extensions),
       cmocka_unit_test(a_stop_ends_the_wait_for_the_queue),
       cmocka_unit_test(F15_a_stop_in_a_write_leaves_no_lock_file),
-      cmocka_unit_test(bad_input_disk_full_and_words_of_git),
-      cmocka_unit_test(sources_name_nothing_that_destroys));
+      cmocka_unit_test(bad_input_disk_full_and_messages_of_git),
+      cmocka_unit_test(sources_contain_no_destructive_commands));

@@ -78,7 +78,7 @@ static void look_at_answer(struct stage *stage)
     answer = stage_run(stage, BL_GIT_ARGUMENTS("one"));
     CHECK(bl_text_equal(answer.output, BL_TEXT("1")));
     CHECK_EQUAL(answer.words.size, 0);
-    /* A program that sets its offset behind the end has written no more than there is room for. */
+    /* A program that sets its offset past the end cannot have written more than the limit. */
     answer = stage_run(stage, BL_GIT_ARGUMENTS("skip"));
     CHECK_EQUAL(answer.status, 0);
     CHECK_EQUAL(answer.output.size, BL_GIT_OUTPUT_MAX);
@@ -103,7 +103,7 @@ static void look_at_input(struct stage *stage)
     CHECK(bl_text_equal(stage_run(stage, hash).output, bl_text_from(one)));
 }
 
-static void input_reaches_the_program_whole(void **state)
+static void input_reaches_the_program_completely(void **state)
 {
     (void)state;
     stage_play(look_at_input);
@@ -116,7 +116,7 @@ static void look_at_lock(struct stage *stage)
     CHECK(stage->call.lock > 0);
     CHECK(holds(stage_run(stage, BL_GIT_ARGUMENTS("showinput")).output, path));
     CHECK_EQUAL(close(stage->call.lock), 0);
-    /* A descriptor that is not open cannot be passed on: nothing runs. */
+    /* A closed descriptor cannot be passed on, so no program runs. */
     uint64_t before = stage->git.programs;
     struct bl_git_answer answer;
     CHECK_EQUAL(bl_git_run(&stage->git, &stage->arena, &stage->call, BL_GIT_ARGUMENTS("status"),
@@ -132,7 +132,8 @@ static void a_lock_is_passed_on_as_standard_input(void **state)
     stage_play(look_at_lock);
 }
 
-/* Without a lock and input it reads nothing: our own standard input is not its own. */
+/* Without a lock and input, the program reads nothing: it does not get the caller's standard input.
+ */
 static void look_at_no_input(struct stage *stage)
 {
     const char *path = bl_arena_printf(&stage->arena, "%s/f", stage->root).data;
@@ -177,7 +178,7 @@ static void a_call_closes_its_descriptors(void **state)
     stage_play(look_at_descriptors);
 }
 
-/* Where files may have that size at most, the call is refused and leaves nothing open. */
+/* Checks that under that limit of file sizes the call is refused and leaves nothing open. */
 static void check_refused_below(struct stage *stage, rlim_t size)
 {
     struct bl_git_answer answer;
@@ -191,12 +192,12 @@ static void check_refused_below(struct stage *stage, rlim_t size)
                            BL_GIT_ARGUMENTS("hash-object", "--stdin"), &answer, &stage->error),
                 BL_EMFILE);
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    CHECK(strcmp(stage->error.message, "no files for its input and output") == 0);
+    CHECK(strcmp(stage->error.message, "cannot create files for its input and output") == 0);
     CHECK_EQUAL(stage->git.programs, programs);
     CHECK_EQUAL(count_descriptors(), before);
 }
 
-/* So it is where the source, or one of the sinks, is one descriptor too many. */
+/* The same if the source, or one of the sinks, is one descriptor too many. */
 static void look_at_descriptor_limit(struct stage *stage)
 {
     struct bl_git_answer answer;
@@ -217,7 +218,7 @@ static void look_at_descriptor_limit(struct stage *stage)
                               BL_GIT_ARGUMENTS("hash-object", "--stdin"), &answer, &stage->error);
         CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
         CHECK_EQUAL(code, BL_EMFILE);
-        CHECK(strcmp(stage->error.message, "no files for its input and output") == 0);
+        CHECK(strcmp(stage->error.message, "cannot create files for its input and output") == 0);
     }
     CHECK_EQUAL(count_descriptors(), before);
 }
@@ -230,7 +231,7 @@ static void a_call_without_descriptors_is_refused(void **state)
 
 struct stopping {
     struct bl_scope scope;
-    const char *path; /* of a file: when it is there, the scope is stopped */
+    const char *path; /* of a file whose appearance stops the scope */
 };
 
 static int stop_when_begun(void *argument)
@@ -283,14 +284,14 @@ static void a_stop_ends_the_program_and_names_it_in_the_receipt(void **state)
 static void look_at_full_files(struct stage *stage)
 {
     struct sigaction before;
-    /* Without a folder, so that no other program comes first. */
+    /* Without a folder, so that no other program runs first. */
     stage->call.folder = NULL;
     stage->call.input = BL_TEXT("x");
     stage_run(stage, BL_GIT_ARGUMENTS("hash-object", "--stdin"));
     sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &before);
     check_refused_below(stage, BL_GIT_WORDS_MAX);
     check_refused_below(stage, BL_GIT_WORDS_MAX - 1);
-    /* Output would fit, and input does not. */
+    /* The output would fit, but the input does not. */
     char *data = bl_arena_zalloc(&stage->arena, BL_GIT_OUTPUT_MAX + 1);
     stage->call.input = (struct bl_text){data, BL_GIT_OUTPUT_MAX + 1};
     check_refused_below(stage, BL_GIT_OUTPUT_MAX);
@@ -321,7 +322,7 @@ static void a_missing_directory_is_an_error_that_names_it(void **state)
     stage_play(look_at_absence);
 }
 
-/* A call in a PATH without a git that can be run. */
+/* Runs a call with a PATH that has no executable git. */
 static int run_in_path(struct stage *stage, const char *path, struct bl_error *error)
 {
     struct bl_git_answer answer;
@@ -340,7 +341,7 @@ static void look_at_missing_git(struct stage *stage)
     static const struct {
         int code;
         const char *message;
-    } rows[] = {{BL_ENOENT, "git was not found"}, {BL_EACCES, "git cannot be executed"}};
+    } rows[] = {{BL_ENOENT, "git not found"}, {BL_EACCES, "git cannot be executed"}};
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
         stage->error = (struct bl_error){0};
         CHECK_EQUAL(run_in_path(stage, stage->root, &stage->error), rows[i].code);
@@ -355,7 +356,7 @@ static void look_at_missing_git(struct stage *stage)
     }
 }
 
-static void a_machine_without_git_is_told_so(void **state)
+static void a_missing_git_is_reported(void **state)
 {
     (void)state;
     stage_play(look_at_missing_git);
@@ -368,7 +369,7 @@ static void look_at_variables(struct stage *stage)
     bl_git_variable_set(&stage->git, "PLAIN", "2");
     bl_git_variable_set(&stage->git, "MORE", "3");
     bl_git_variable_set(&stage->git, "EMPTY", "");
-    /* The first and the last are found as all others. */
+    /* The first and the last variable are found like all others. */
     size_t count = stage->git.environment_count;
     CHECK(bl_git_variable_has(&stage->git, "MORE"));
     bl_git_variable_set(&stage->git, "EMPTY", "");
@@ -381,7 +382,7 @@ static void look_at_variables(struct stage *stage)
     CHECK(holds(answer.output, "MORE=3\n"));
 }
 
-static void variables_are_set_for_what_follows(void **state)
+static void variables_are_set_for_later_programs(void **state)
 {
     (void)state;
     stage_play(look_at_variables);
@@ -402,7 +403,7 @@ static void no_transport_is_allowed(void **state)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void a_failed_program_is_an_error_with_its_words(void **state)
+static void a_failed_program_is_an_error_with_its_message(void **state)
 {
     (void)state;
     static const char busy[] =
@@ -417,23 +418,23 @@ static void a_failed_program_is_an_error_with_its_words(void **state)
         enum bl_error_kind kind;
         const char *message, *hint;
     } rows[] = {
-        {1, "", BL_ESYSTEM, BL_KIND_FEATURE, "git ended with exit code 1", ""},
+        {1, "", BL_ESYSTEM, BL_KIND_FEATURE, "git exited with code 1", ""},
         {1, "a", BL_ESYSTEM, BL_KIND_FEATURE, "a", ""},
         {1, "a\n b\n", BL_ESYSTEM, BL_KIND_FEATURE, "a  b", ""},
         {1, "x: Permission denied", BL_EACCES, BL_KIND_FEATURE, "x: Permission denied", ""},
         {128, busy, BL_EBUSY, BL_KIND_FEATURE,
          "fatal: Unable to create '/x/.git/index.lock': File exists.  Another git",
-         "some other git holds that lock; if none runs, remove the file"},
+         "another git holds this lock; if none is running, remove the file"},
         {1, "File exists", BL_ESYSTEM, BL_KIND_FEATURE, "File exists", ""},
         {1, "no 'x.lock'", BL_ESYSTEM, BL_KIND_FEATURE, "no 'x.lock'", ""},
         {0, busy + 7, BL_ESYSTEM, BL_KIND_FEATURE,
          "Unable to create '/x/.git/index.lock': File exists.  Another git", ""},
         {1, "No space left on device", BL_ENOSPC, BL_KIND_FILESYSTEM, "No space left on device",
-         "make room on that disk, then resume"},
+         "free some space on that disk, then resume"},
         {1, "Disk quota exceeded", BL_ENOSPC, BL_KIND_FILESYSTEM, "Disk quota exceeded",
-         "make room on that disk, then resume"},
+         "free some space on that disk, then resume"},
         {1, "Out of diskspace", BL_ENOSPC, BL_KIND_FILESYSTEM, "Out of diskspace",
-         "make room on that disk, then resume"},
+         "free some space on that disk, then resume"},
         {1, words, BL_ESYSTEM, BL_KIND_FEATURE, cut, ""},
     };
     struct bl_git_call call = {.operation = "try", .directory = "/place"};
@@ -472,11 +473,11 @@ static void a_failed_system_call_is_an_error_of_its_kind(void **state)
 }
 
 SUITE(run, cmocka_unit_test(programs_get_no_secrets_and_no_other_repository),
-      cmocka_unit_test(variables_are_set_for_what_follows),
+      cmocka_unit_test(variables_are_set_for_later_programs),
       cmocka_unit_test(no_transport_is_allowed),
       cmocka_unit_test(a_call_with_a_folder_names_the_repository),
       cmocka_unit_test(an_answer_has_status_output_and_error_output),
-      cmocka_unit_test(input_reaches_the_program_whole),
+      cmocka_unit_test(input_reaches_the_program_completely),
       cmocka_unit_test(a_lock_is_passed_on_as_standard_input),
       cmocka_unit_test(standard_input_of_the_caller_is_not_passed_on),
       cmocka_unit_test(a_call_closes_its_descriptors),
@@ -484,6 +485,6 @@ SUITE(run, cmocka_unit_test(programs_get_no_secrets_and_no_other_repository),
       cmocka_unit_test(a_call_without_descriptors_is_refused),
       cmocka_unit_test(a_stop_ends_the_program_and_names_it_in_the_receipt),
       cmocka_unit_test(a_missing_directory_is_an_error_that_names_it),
-      cmocka_unit_test(a_machine_without_git_is_told_so),
-      cmocka_unit_test(a_failed_program_is_an_error_with_its_words),
+      cmocka_unit_test(a_missing_git_is_reported),
+      cmocka_unit_test(a_failed_program_is_an_error_with_its_message),
       cmocka_unit_test(a_failed_system_call_is_an_error_of_its_kind));

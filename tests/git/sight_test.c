@@ -9,7 +9,7 @@ static uint64_t programs(struct scene *scene)
     return count;
 }
 
-/* How many files a state lists; `*ret_programs`: by how many programs that was found. */
+/* Returns how many files a state lists; `*ret_programs` is the number of programs that were run. */
 static size_t count_files(struct scene *scene, uint64_t *ret_programs)
 {
     struct git_state state = {0};
@@ -43,7 +43,7 @@ static void look_without_change(struct scene *scene)
     git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error);
     CHECK(strcmp(state.head, scene->head) == 0);
     CHECK(state.branch != NULL && strcmp(state.branch, SCENE_BRANCH) == 0);
-    /* After a commit, too. */
+    /* Also after a commit. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && echo x > new && echo y >> README.md && "
                              "printf '*.o\\n' > .gitignore && echo o > a.o"));
     struct git_commit_result result = commit(scene, scene->head);
@@ -54,13 +54,13 @@ static void look_without_change(struct scene *scene)
     CHECK(strcmp(state.head, result.head) == 0);
 }
 
-static void no_program_is_run_where_nothing_has_changed(void **state)
+static void no_program_is_run_if_nothing_has_changed(void **state)
 {
     (void)state;
     scene_play(NULL, look_without_change);
 }
 
-/* Each is done in the worktree of A, is seen, and is undone. */
+/* Makes each change in the worktree of A, checks that it is detected, and undoes it. */
 static void look_at_changes(struct scene *scene)
 {
     static const struct {
@@ -94,13 +94,13 @@ static void look_at_changes(struct scene *scene)
         CHECK_EQUAL(asked, 1);
         CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && %s", changes[i].undo));
         CHECK_EQUAL(count_files(scene, &asked), 0);
-        /* Git said so: from now on it is known. */
+        /* Git has found it clean, so from now on that is known. */
         CHECK_EQUAL(count_files(scene, &asked), 0);
         CHECK_EQUAL(asked, 0);
     }
 }
 
-static void every_change_is_seen(void **state)
+static void every_change_is_detected(void **state)
 {
     (void)state;
     scene_play("mkdir folder && echo x > folder/inside && ln -s nowhere link && echo '*.ignored' > "
@@ -110,7 +110,8 @@ static void every_change_is_seen(void **state)
                look_at_changes);
 }
 
-/* In the tick of the clock in which it was looked at, with the same size, and its time set back. */
+/* A change in the same tick of the clock as the digest, with the same size, and with its time set
+ * back. */
 static void look_at_ticks(struct scene *scene)
 {
     uint64_t asked;
@@ -126,7 +127,7 @@ static void look_at_ticks(struct scene *scene)
         CHECK(asked == 0 && fstat(fd, &status) == 0);
         CHECK_EQUAL(pwrite(fd, "abcde", 5, 0), 5);
         CHECK_EQUAL(futimens(fd, (struct timespec[]){status.st_atim, status.st_mtim}), 0);
-        /* Whatever git makes of it (it may be blind to such a change itself): it is asked. */
+        /* Git is run, even if it may not detect such a change itself. */
         count_files(scene, &asked);
         CHECK_EQUAL(asked, 1);
         CHECK_EQUAL(pwrite(fd, "12345", 5, 0), 5);
@@ -134,7 +135,7 @@ static void look_at_ticks(struct scene *scene)
     }
 }
 
-static void a_change_in_the_same_tick_is_seen(void **state)
+static void a_change_in_the_same_tick_is_detected(void **state)
 {
     (void)state;
     scene_play("printf '12345\\n' > five && git add -A && git commit -qm more", look_at_ticks);
@@ -146,13 +147,13 @@ static void look_from_outside(struct scene *scene)
     uint64_t asked;
     if (!scene_worktree(scene))
         return;
-    /* The branch moved, and not a file. */
+    /* The branch has moved, and no file has changed. */
     CHECK(scene_shell(scene, "git update-ref " SCENE_BRANCH " main~1"));
     CHECK_EQUAL(count_files(scene, &asked), 1);
     CHECK_EQUAL(asked, 1);
     CHECK(scene_shell(scene, "git update-ref " SCENE_BRANCH " main"));
     CHECK_EQUAL(count_files(scene, &asked), 0);
-    /* It is on no branch. */
+    /* A detached HEAD. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git checkout -q --detach"));
     git_state_read(scene->git, &scene->arena, scene->worktree, &state, &scene->error);
     CHECK(state.branch == NULL);
@@ -160,25 +161,25 @@ static void look_from_outside(struct scene *scene)
     CHECK_EQUAL(count_files(scene, &asked), 0);
     CHECK_EQUAL(count_files(scene, &asked), 0);
     CHECK_EQUAL(asked, 0);
-    /* A repository inside hides what happens in it. */
+    /* A nested repository hides changes in it. */
     CHECK(scene_shell(scene, "cd .belay/worktrees/F/A && git init -q inner"));
     CHECK_EQUAL(count_files(scene, &asked), 1);
     CHECK_EQUAL(count_files(scene, &asked), 1);
     CHECK_EQUAL(asked, 1);
-    /* The user's checkout is always git's to judge. */
+    /* For the user's checkout, git is always run. */
     uint64_t before = programs(scene);
     for (int i = 0; i < 2; i++)
         git_state_read(scene->git, &scene->arena, scene->place.repository, &state, &scene->error);
     CHECK_EQUAL(programs(scene) - before, 2);
 }
 
-static void branches_that_move_and_inner_repositories_are_seen(void **state)
+static void moved_branches_and_nested_repositories_are_detected(void **state)
 {
     (void)state;
     scene_play("echo x > more && git add -A && git commit -qm more", look_from_outside);
 }
 
-/* One that was there before: nothing is known of it until git has said it. */
+/* A worktree that existed before: nothing is known about it until git has run. */
 static void look_at_taken(struct scene *scene)
 {
     uint64_t asked;
@@ -195,13 +196,13 @@ static void look_at_taken(struct scene *scene)
     CHECK_EQUAL(asked, 0);
 }
 
-static void of_a_worktree_that_is_taken_as_it_is_git_is_asked_first(void **state)
+static void git_is_run_first_for_an_existing_worktree(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_taken);
 }
 
-/* What cannot be looked at is asked of git each time; nothing else is taken for it. */
+/* For a worktree without a digest, git is run each time; another digest is never used for it. */
 static void look_behind_a_link(struct scene *scene)
 {
     uint64_t asked;
@@ -216,14 +217,15 @@ static void look_behind_a_link(struct scene *scene)
     CHECK(fcntl(STDIN_FILENO, F_GETFD) >= 0);
 }
 
-static void of_a_worktree_behind_a_link_git_is_asked_each_time(void **state)
+static void git_is_run_each_time_for_a_worktree_behind_a_link(void **state)
 {
     (void)state;
     scene_play(NULL, look_behind_a_link);
 }
 
-SUITE(sight, cmocka_unit_test(no_program_is_run_where_nothing_has_changed),
-      cmocka_unit_test(every_change_is_seen), cmocka_unit_test(a_change_in_the_same_tick_is_seen),
-      cmocka_unit_test(branches_that_move_and_inner_repositories_are_seen),
-      cmocka_unit_test(of_a_worktree_that_is_taken_as_it_is_git_is_asked_first),
-      cmocka_unit_test(of_a_worktree_behind_a_link_git_is_asked_each_time));
+SUITE(sight, cmocka_unit_test(no_program_is_run_if_nothing_has_changed),
+      cmocka_unit_test(every_change_is_detected),
+      cmocka_unit_test(a_change_in_the_same_tick_is_detected),
+      cmocka_unit_test(moved_branches_and_nested_repositories_are_detected),
+      cmocka_unit_test(git_is_run_first_for_an_existing_worktree),
+      cmocka_unit_test(git_is_run_each_time_for_a_worktree_behind_a_link));
