@@ -1,14 +1,14 @@
-/* wire: bytes to and from other programs over HTTP, and what they mean as lines and events.
+/* wire: HTTP connections to other programs, and the parsers for lines and events.
  *
- * A client that can be cut off at any byte, a small server for loopback, and the parsers of what
- * flows between them. Knows nothing of models.
+ * An HTTP client that can be cut off at any byte, a small loopback server, and the parsers for the
+ * data between them. It knows nothing about models.
  *
- * Promises: a stop closes the socket at once, whatever the exchange was doing, and touches no
- * other exchange; nothing that arrives afterwards is read, delivered or counted. Every wait has its
- * own timer with its own name. Everything that comes from outside has a limit. Nothing here has a
- * thread, but for the system's resolver where that is asked for.
+ * Promises: a stop closes the socket at once, in any phase of the exchange, and affects no other
+ * exchange; bytes that arrive afterwards are not read, delivered or counted. Each wait has its own
+ * named timer. All external input is limited. No threads are used, except for the system's resolver
+ * if it is selected.
  *
- * All of it belongs to fibers of one loop. */
+ * All objects belong to fibers of one loop. */
 #ifndef BELAY_WIRE_H
 #define BELAY_WIRE_H
 
@@ -21,33 +21,33 @@ BL_PUBLIC_BEGIN
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Cuts bytes that come in any pieces into lines, that end at LF, CR or CRLF (the line end is not
- * part of the line). A CR at the end of a piece ends its line at once; an LF that opens the next is
- * swallowed. Embedded by its owner. */
+/* Splits input that arrives in arbitrary pieces into lines that end in LF, CR or CRLF; lines are
+ * delivered without their ending. A CR at the end of a piece ends its line at once, and an LF at
+ * the start of the next piece is skipped. Embedded by its owner. */
 struct bl_lines {
-    struct bl_buffer pending; /* of a line that has not ended */
+    struct bl_buffer pending; /* an unfinished line */
     size_t line_max;
     bool after_cr;
 };
 
-/* Gets one line; it lives as long as the call. What it returns other than 0 ends the feeding, and
- * is what that returns. May wait. */
+/* Takes one line, which is valid during the call. A result other than 0 ends the feed, which
+ * returns it. May wait. */
 typedef int bl_line_take(void *context, struct bl_text line);
 
 void bl_lines_init(struct bl_lines *lines, size_t line_max);
 void bl_lines_done(struct bl_lines *lines);
-/* BL_ELIMIT: a line is longer than line_max. */
+/* Returns BL_ELIMIT if a line is longer than line_max. */
 int bl_lines_feed(struct bl_lines *lines, struct bl_text bytes, bl_line_take *take, void *context);
-/* The end of input: what stands without a line end is a line too, unless it is empty. */
+/* Ends the input: a last line without an ending is delivered if it is not empty. */
 int bl_lines_end(struct bl_lines *lines, bl_line_take *take, void *context);
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-/* Cuts bytes that come in any pieces into frames: 4 bytes, an unsigned big-endian length, then so
- * many bytes. The length is checked before anything is allocated, and memory grows with what has
- * come, not with what is announced. Embedded by its owner. */
+/* Splits input that arrives in arbitrary pieces into frames: a 4-byte unsigned big-endian length,
+ * then that number of bytes. The length is checked before anything is allocated, and memory grows
+ * with the bytes received and not with the announced length. Embedded by its owner. */
 struct bl_frames {
-    struct bl_buffer pending; /* of a frame that is not whole, its head included */
+    struct bl_buffer pending; /* an incomplete frame with its header */
     size_t frame_max;         /* may be changed between frames */
 };
 
@@ -55,98 +55,114 @@ struct bl_frames {
 
 void bl_frames_init(struct bl_frames *frames, size_t frame_max);
 void bl_frames_done(struct bl_frames *frames);
-/* Gives each whole frame on, as with lines. BL_ELIMIT: a length of 0, or above frame_max; nothing
- * after it is read. */
+/* Delivers each complete frame, like bl_lines_feed. BL_ELIMIT: the length is 0 or above frame_max;
+ * nothing after it is read. */
 int bl_frames_feed(struct bl_frames *frames, struct bl_text bytes, bl_line_take *take,
                    void *context);
-bool bl_frames_partial(const struct bl_frames *frames); /* in the middle of one */
+bool bl_frames_partial(const struct bl_frames *frames); /* true if a frame is incomplete */
 void bl_frame_head(uint8_t out[BL_FRAME_HEAD_SIZE], uint32_t size);
 
 /* ---- Local sockets --------------------------------------------------------------------------- */
 
-/* Which file a socket has: what is there under its name later may be another's. */
+/* Identifies the file of a socket: its path may later belong to another socket. */
 struct bl_local_file {
     uint64_t device;
     uint64_t inode; /* 0: none */
 };
 
-/* Listens at `path`, 0600. A socket that nobody answers is replaced; BL_EBUSY: somebody does;
- * BL_EEXIST: it is no socket, and stays as it is. Never seen before it listens. */
+/* Listens at `path` with mode 0600. Replaces a socket on which no process listens. BL_EBUSY: a
+ * process listens on it; BL_EEXIST: the file is not a socket, and is left unchanged. The path
+ * appears only after the socket listens. */
 int bl_local_listen(const char *path, int backlog, int *ret_fd, struct bl_local_file *ret_file,
                     struct bl_error *error);
-/* Removes it, if it is still that one. */
+/* Removes the file if it is still that socket. */
 void bl_local_remove(const char *path, const struct bl_local_file *file);
-/* What a socket is called before it listens; who is killed then leaves it behind. */
+/* True if a file name is that of a socket before it listens; a process that is killed at that point
+ * leaves it behind. */
 bool bl_local_hidden(const char *name);
-/* Non-blocking. BL_ENOENT: nobody is there; BL_EAGAIN: too many wait to be let in. */
+/* Connects a non-blocking socket. BL_ENOENT: no process listens; BL_EAGAIN: the listener's queue is
+ * full. */
 int bl_local_connect(const char *path, int *ret_fd, struct bl_error *error);
-/* As writev(2); a pipe whose reader has gone says so (EPIPE), and raises no signal. */
+/* Like writev(2), but a pipe without a reader returns EPIPE and raises no signal. */
 ssize_t bl_write_quietly(int fd, const struct iovec *parts, int count);
-/* The other end runs as our user (or as root), as the kernel says. */
+/* True if the peer runs as our user or as root, according to the kernel. */
 bool bl_local_peer_is_ours(int fd);
 
 /* ---- Server-sent events ---------------------------------------------------------------------- */
 
-/* One event; lives as long as the call. Both are valid UTF-8: broken parts are U+FFFD. */
+/* An event, valid during the call. Both texts are valid UTF-8: invalid bytes are replaced by
+ * U+FFFD. */
 struct bl_sse_event {
-    struct bl_text name; /* empty: none was given */
-    struct bl_text data; /* may hold NUL; lines are joined by LF */
+    struct bl_text name; /* empty if there was none */
+    struct bl_text data; /* may contain NUL; lines are joined by LF */
 };
 
-typedef int bl_sse_take(void *context, const struct bl_sse_event *event); /* as bl_line_take */
+typedef int bl_sse_take(void *context, const struct bl_sse_event *event); /* like bl_line_take */
 
-/* A parser by the WHATWG rules, on bytes, in one pass. Embedded by its owner. */
+/* A one-pass parser for server-sent events as the WHATWG specifies them. Embedded by its owner. */
 struct bl_sse {
     struct bl_lines lines;
-    struct bl_buffer data;    /* of the event so far, each line ends in LF */
-    struct bl_buffer name;    /* "event" of it */
-    struct bl_buffer id;      /* last event id: stays from event to event */
-    struct bl_buffer cleaned; /* data or name with its broken parts replaced */
+    struct bl_buffer data;    /* of the current event; each line ends in LF */
+    struct bl_buffer name;    /* the "event" field */
+    struct bl_buffer id;      /* last event id: kept across events */
+    struct bl_buffer cleaned; /* data or name with invalid bytes replaced */
     size_t event_max;
-    int64_t retry_ms; /* negative: none was given */
-    uint8_t bom_seen; /* bytes of a leading byte order mark so far; 3: past it */
+    int64_t retry_ms; /* negative: none was received */
+    uint8_t bom_seen; /* bytes of the byte order mark seen so far; 3: it is over */
 };
 
 void bl_sse_init(struct bl_sse *sse, size_t line_max, size_t event_max);
 void bl_sse_done(struct bl_sse *sse);
-/* BL_ELIMIT: a line or an event is too large. */
+/* Returns BL_ELIMIT if a line or an event is too large. */
 int bl_sse_feed(struct bl_sse *sse, struct bl_text bytes, bl_sse_take *take, void *context);
-/* The end of input. The rules discard an event without its blank line; here it is given on when its
- * data is one complete JSON value or "[DONE]", because many servers end so. */
+/* Ends the input. The specification discards an event without its blank line. This function
+ * delivers it if its data is one complete JSON value or "[DONE]", because many servers end that
+ * way. */
 int bl_sse_end(struct bl_sse *sse, bl_sse_take *take, void *context);
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
-/* The parts of "https://host:443/path?query". `host` without the brackets of an IPv6 address. */
+/* The parts of "https://host:443/path?query". `host` has no brackets around an IPv6 address. */
 struct bl_url {
     bool secure;
     struct bl_text host;
-    uint16_t port;       /* given, or by the scheme */
-    struct bl_text path; /* with the query; "/" at least */
+    uint16_t port;       /* explicit, or the scheme's default */
+    struct bl_text path; /* includes the query; at least "/" */
 };
 
-/* http and https only; no user part, no fragment. In `arena`. BL_EINVAL: kind usage. */
+/* Parses an http or https URL without user information and fragment; in `arena`. BL_EINVAL (kind
+ * usage): any other text. */
 int bl_url_parse(struct bl_arena *arena, const char *text, struct bl_url *ret_url,
                  struct bl_error *error);
-/* localhost, *.localhost, 127.0.0.0/8, ::1. */
+/* True for localhost, *.localhost, 127.0.0.0/8 and ::1. */
 bool bl_url_loopback(const struct bl_url *url);
 
-/* As the variables of the environment say; each may be NULL. Belongs to the caller. */
+struct sockaddr;
+
+/* True for an address that a server on the internet may have. False for addresses of this machine,
+ * private, shared, link-local, multicast and documentation addresses, and for IPv6 addresses that
+ * embed such an IPv4 address (IPv4-mapped, NAT64). */
+bool bl_address_public(const struct sockaddr *address);
+/* True if a host is recognizably not on the internet without a lookup: a non-public address,
+ * localhost, a name without a dot, and names below local, internal and home.arpa. */
+bool bl_url_private(const struct bl_url *url);
+
+/* Values of the proxy variables; each may be NULL. Owned by the caller. */
 struct bl_proxies {
     const char *https; /* HTTPS_PROXY */
-    const char *http;  /* HTTP_PROXY; only the lower-case name may come from a CGI's environment */
+    const char *http;  /* HTTP_PROXY; a CGI program reads only the lower-case variable */
     const char *all;   /* ALL_PROXY */
-    const char *no;    /* NO_PROXY: names, suffixes, CIDR, "*"; commas between them */
+    const char *no;    /* NO_PROXY: comma-separated names, suffixes, CIDR ranges or "*" */
 };
 
-/* From this process's environment: lower-case names win, and http_proxy is read in lower case
- * alone where REQUEST_METHOD is set. */
+/* Reads this process's environment. Lower-case variables take precedence; if REQUEST_METHOD is set,
+ * only the lower-case http_proxy is read. */
 void bl_proxies_read(struct bl_proxies *ret_proxies);
-/* The proxy for that address, or NULL: direct. Loopback is always direct. */
+/* Returns the proxy for that URL, or NULL for a direct connection. Loopback is always direct. */
 const char *bl_proxies_choose(const struct bl_proxies *proxies, const struct bl_url *url);
 
-/* The host and port of a proxy's value, "http://user:password@host:3128" or "host:3128". BL_EINVAL:
- * not one; `error` (may be NULL) does not repeat it, since it may hold a password. */
+/* Parses the host and port of a proxy: "http://user:password@host:3128" or "host:3128". BL_EINVAL:
+ * invalid; `error` (may be NULL) does not contain the value, because it may hold a password. */
 int bl_proxy_address(struct bl_arena *arena, const char *proxy, struct bl_url *ret_url,
                      struct bl_error *error);
 
@@ -159,127 +175,148 @@ int bl_proxy_address(struct bl_arena *arena, const char *proxy, struct bl_url *r
 #define BL_WIRE_PENDING_MAX      ((size_t)1024 * 1024)
 
 struct bl_client_options {
-    bool http2;               /* one stream a connection; else HTTP/1.1 */
-    bool system_resolver;     /* a stop then abandons its thread */
-    const char *name_servers; /* "10.0.0.1,10.0.0.2:5353"; NULL: the system's */
-    const char *ca_file;      /* NULL: SSL_CERT_FILE and SSL_CERT_DIR, or else the system's */
+    bool http2;               /* one stream per connection; otherwise HTTP/1.1 */
+    bool system_resolver;     /* use getaddrinfo in a thread, which a stop abandons */
+    const char *name_servers; /* "10.0.0.1,10.0.0.2:5353"; NULL: those of the system */
+    const char *ca_file;      /* NULL: SSL_CERT_FILE and SSL_CERT_DIR, or else those of the
+                                 system */
     struct bl_proxies proxies;
+    bool public_only; /* connects only to public addresses (bl_address_public) or the proxy */
+    bool decodes;     /* accepts gzip and deflate, and delivers the decoded body */
 };
 
-/* Connections and what is kept between exchanges. One for each (provider, key): connections of one
- * are never used by another. Belongs to one loop. */
+/* Connections and other state kept between exchanges. Each (provider, key) has its own client, so
+ * that connections are never shared between keys. Belongs to one loop. */
 struct bl_client;
 
-/* In a fiber. Everything that costs time is put off until it is needed. Options are copied, but
- * not the strings. */
+/* Called in a fiber. Expensive setup is deferred until it is needed. The options are copied, but
+ * not their strings. */
 struct bl_client *bl_client_new(const struct bl_client_options *options);
-/* In a fiber; no exchange of it may be left. Closes the idle connections. NULL is fine. */
+/* Called in a fiber when no exchange is left. Closes the idle connections. NULL is allowed. */
 void bl_client_free(struct bl_client *client);
 
 struct bl_http_header {
-    struct bl_text name; /* any case */
+    struct bl_text name; /* in any case */
     struct bl_text value;
 };
 
-/* What is asked. Its memory is the caller's, and stays as it is until the exchange is freed. */
+/* A request. Its memory belongs to the caller, and must not change until the exchange is freed. */
 struct bl_http_request {
     const char *method;
     const char *url;
     const struct bl_http_header *headers;
     size_t header_count;
     struct bl_text body;
-    /* Timers; 0: none. */
-    uint64_t connect_ns;    /* from the start to a finished handshake, names and proxy included */
-    uint64_t first_byte_ns; /* from the request sent (or its last progress) to the status line */
-    uint64_t stall_ns;      /* between calls of bl_exchange_meaningful, while we wait for bytes */
+    /* Timers; 0 disables one. */
+    uint64_t connect_ns;    /* from the start to the end of the handshake, including lookup and
+                               proxy */
+    uint64_t first_byte_ns; /* from the end of the request (or its last progress) to the status
+                               line */
+    uint64_t stall_ns;      /* between calls of bl_exchange_meaningful, counted while waiting for
+                               bytes */
 };
 
 /* Why an exchange failed. */
 struct bl_wire_failure {
     const char *code; /* connect, dns, tls, auth (of a proxy), limit, first_byte, stall, stream_cut,
-                         bad_response; NULL: it did not */
-    bool timed_out;   /* by a timer: connect, first_byte, stall */
+                         bad_response, address (not public); NULL: no failure */
+    bool timed_out;   /* a timer expired: connect, first_byte, stall */
     char message[240];
 };
 
-/* One request and its answer. */
+/* A request and its response. */
 struct bl_exchange;
 
-/* Makes one ready; its first wait sends it. Belongs to the running fiber and its scope. BL_EINVAL,
- * BL_ELIMIT with `error` (kind usage): it cannot be sent as it is, and nothing was; BL_ENOTSUP:
- * there is no libcurl on this machine. */
+/* Creates an exchange; its first wait sends the request. It belongs to the running fiber and its
+ * scope. BL_EINVAL, BL_ELIMIT with `error` (kind usage): the request is invalid, and nothing was
+ * sent; BL_ENOTSUP: libcurl is not installed. */
 int bl_exchange_new(struct bl_client *client, const struct bl_http_request *request,
                     struct bl_exchange **ret_exchange, struct bl_error *error);
-/* Cuts it off if it has not ended, and waits until its socket is closed. NULL is fine. */
+/* Aborts an exchange that has not ended, and waits until its socket is closed. NULL is allowed. */
 void bl_exchange_free(struct bl_exchange *exchange);
-/* Waits for status and headers. 0; BL_ECANCELED or BL_ETIMEDOUT: the caller's scope stopped, and
- * the socket is closed; BL_EIO: bl_exchange_failure says why. */
+/* Waits for the status and headers. Returns 0; BL_ECANCELED or BL_ETIMEDOUT if the caller's scope
+ * was stopped and the socket is closed; BL_EIO with the reason in bl_exchange_failure. */
 int bl_exchange_headers(struct bl_exchange *exchange);
-/* Waits for the next bytes of the body: a view that stays until the next call. Size 0: its proper
- * end. Else as bl_exchange_headers. */
+/* Waits for the next bytes of the body, a view that is valid until the next call. Size 0: the
+ * regular end. Errors are those of bl_exchange_headers. */
 int bl_exchange_read(struct bl_exchange *exchange, struct bl_text *ret_bytes);
-/* What came was worth waiting for: the stall timer starts anew. */
+/* Restarts the stall timer: the bytes received were meaningful. */
 void bl_exchange_meaningful(struct bl_exchange *exchange);
-/* Nothing more is wanted of the answer: throws its rest away, if that comes within the limit, so
- * that the connection can be used again. */
+/* Discards the rest of the response if it arrives within the limit, so that the connection can be
+ * reused. */
 void bl_exchange_drain(struct bl_exchange *exchange, uint64_t limit_ns);
 int bl_exchange_status(const struct bl_exchange *exchange);
-/* Value of the first header of that name; empty: none. */
+/* Returns the value of the first header with that name, or an empty text. */
 struct bl_text bl_exchange_header(const struct bl_exchange *exchange, const char *name);
 const struct bl_wire_failure *bl_exchange_failure(const struct bl_exchange *exchange);
-/* Where it is, or was when it was cut: "in dns", "in connect", "in proxy", "in tls", "in upload",
- * "before headers", "stream cut after 812 bytes". */
+/* Writes the current phase, or that in which it was aborted: "in dns", "in connect", "in proxy",
+ * "in tls", "in upload", "before headers", "stream cut after 812 bytes". */
 void bl_exchange_place(const struct bl_exchange *exchange, char *out, size_t size);
-/* The resolver's thread was left behind by a stop. */
+enum bl_exchange_where {
+    BL_EXCHANGE_UNSENT,
+    BL_EXCHANGE_DNS,
+    BL_EXCHANGE_CONNECT,
+    BL_EXCHANGE_PROXY,
+    BL_EXCHANGE_TLS,
+    BL_EXCHANGE_UPLOAD,
+    BL_EXCHANGE_HEADERS,
+    BL_EXCHANGE_BODY,
+};
+/* Returns the phase as a value. */
+enum bl_exchange_where bl_exchange_where(const struct bl_exchange *exchange);
+/* True if a stop has abandoned the resolver's thread. */
 bool bl_exchange_abandoned(const struct bl_exchange *exchange);
-/* No byte of the request had gone out: it cannot have been seen. */
+/* True if no byte of the request was sent, so that the server cannot have seen it. */
 bool bl_exchange_unsent(const struct bl_exchange *exchange);
 
 /* ---- The server ------------------------------------------------------------------------------ */
 
-/* HTTP/1.1 on a loopback address, one fiber a connection. */
+/* An HTTP/1.1 server on a loopback address, with one fiber per connection. */
 struct bl_http_server;
 struct bl_http_call;
 
 struct bl_http_server_options {
-    const char *address;      /* of loopback: "127.0.0.1", "::1" */
-    uint16_t port;            /* 0: any that is free */
-    uint32_t connections_max; /* 0: 1024; more wait in the system's queue */
+    const char *address;      /* loopback: "127.0.0.1", "::1" */
+    uint16_t port;            /* 0: any free port */
+    uint32_t connections_max; /* 0: 1024; further ones wait in the system's queue */
     size_t body_max;          /* of a request; 0: 64 MiB */
-    /* Another host than loopback that requests may name ("name.test:8080"). NULL: there is none. */
+    /* True for a host other than loopback that requests may name ("name.test:8080"). NULL: none. */
     bool (*knows_host)(void *context, struct bl_text host);
-    /* Looks at a request when its head has come, before its body is read. False: it has answered
-     * it, and the connection ends. Must not wait. NULL: every request is served. */
+    /* Checks a request when its header is complete, before the body is read. False: the callback
+     * has answered it, and the connection is closed. Must not wait. NULL: every request is served.
+     */
     bool (*admit)(void *context, struct bl_http_call *call);
-    /* Answers one request, in a fiber of its connection, in a scope that stops (client_gone) when
-     * the peer goes; one that only shut down its sending side counts as gone, but gets what is
-     * answered without a wait. A call that it left unanswered is answered with 500; one that it
-     * left unfinished is cut off. */
+    /* Answers a request in a fiber of its connection. Its scope is stopped (client_gone) when the
+     * peer disconnects. A peer that only shut down its sending side counts as disconnected, but
+     * receives an answer that is made without waiting. A call left unanswered gets status 500; one
+     * left unfinished is aborted. */
     void (*serve)(void *context, struct bl_http_call *call);
     void *context;
 };
 
-/* Listens, and serves in fibers of `nursery` until it is stopped. BL_EBUSY: the port is taken. */
+/* Listens, and serves requests in fibers of `nursery` until it is stopped. BL_EBUSY: the port is in
+ * use. */
 int bl_http_server_start(struct bl_nursery *nursery, const struct bl_http_server_options *options,
                          struct bl_http_server **ret_server, struct bl_error *error);
 uint16_t bl_http_server_port(const struct bl_http_server *server);
-/* Closes the port and stops what is served; waits for the end of it. NULL is fine. */
+/* Closes the port, stops running calls and waits for their end. NULL is allowed. */
 void bl_http_server_stop(struct bl_http_server *server);
 
 struct bl_text bl_http_call_method(const struct bl_http_call *call);
-struct bl_text bl_http_call_path(const struct bl_http_call *call); /* with the query */
+struct bl_text bl_http_call_path(const struct bl_http_call *call); /* includes the query */
 struct bl_text bl_http_call_header(const struct bl_http_call *call, const char *name);
 struct bl_text bl_http_call_body(const struct bl_http_call *call);
-struct bl_arena *bl_http_call_arena(struct bl_http_call *call); /* until the call has ended */
-/* A whole answer. Content-Length is its business, as are Date and Connection. */
+struct bl_arena *bl_http_call_arena(struct bl_http_call *call); /* valid until the call ends */
+/* Sends a complete response. Content-Length, Date and Connection are set by the server. */
 int bl_http_call_answer(struct bl_http_call *call, int status, const struct bl_http_header *headers,
                         size_t header_count, struct bl_text body);
-/* An answer in pieces (chunked): begin, any number of writes, end. Each write goes out at once. */
+/* Sends a response in pieces (chunked): begin, any number of writes, end. Each write is sent at
+ * once. */
 int bl_http_call_begin(struct bl_http_call *call, int status, const struct bl_http_header *headers,
                        size_t header_count);
 int bl_http_call_write(struct bl_http_call *call, struct bl_text bytes);
 int bl_http_call_end(struct bl_http_call *call);
-/* Closes the connection in the middle, with a reset. */
+/* Resets the connection before the response is complete. */
 void bl_http_call_cut(struct bl_http_call *call);
 
 BL_PUBLIC_END

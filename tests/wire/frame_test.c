@@ -4,12 +4,12 @@
 
 #define FRAME_MAX ((size_t)64)
 
-/* Frames as they came, each with a bar behind it. */
+/* The frames received, each followed by a bar. */
 struct taken {
     struct bl_buffer frames;
     unsigned count;
     unsigned fail_at;         /* 0: never */
-    struct bl_frames *larger; /* gets a larger limit with the first frame; NULL: does not */
+    struct bl_frames *larger; /* gets a larger limit with the first frame; may be NULL */
 };
 
 static int take(void *context, struct bl_text frame)
@@ -81,7 +81,8 @@ static void every_byte_may_come_alone(void **state)
     finish(&frames, &taken);
 }
 
-/* In each case a frame comes before it, which is taken, and bytes after it, which are not. */
+/* In each case a valid frame comes before, which is delivered, and bytes after it, which are not.
+ */
 static void a_length_of_zero_or_over_the_limit_is_refused_and_nothing_after_it_read(void **state)
 {
     static const struct bl_text heads[] = {BL_TEXT("\0\0\0\0"), BL_TEXT("\0\0\0\101"),
@@ -143,7 +144,7 @@ static void the_limit_may_change_between_frames(void **state)
     finish(&frames, &taken);
 }
 
-static void what_the_taker_returns_ends_the_feeding(void **state)
+static void result_of_the_callback_ends_the_feed(void **state)
 {
     struct bl_frames frames;
     struct taken taken;
@@ -163,7 +164,7 @@ static void what_the_taker_returns_ends_the_feeding(void **state)
     }
 }
 
-static void what_is_announced_and_not_sent_takes_no_memory(void **state)
+static void announced_but_unsent_bytes_take_no_memory(void **state)
 {
     struct bl_frames frames;
     struct taken taken;
@@ -191,7 +192,7 @@ static void a_large_frame_leaves_no_memory_behind(void **state)
         size_t rest = BL_FRAME_HEAD_SIZE + size - at;
         struct bl_text piece = {bytes + at, rest < 65536 ? rest : 65536};
         assert_int_equal(bl_frames_feed(&frames, piece, take, &taken), 0);
-        /* It grows with what has come. */
+        /* Memory grows with the bytes received. */
         assert_true(frames.pending.capacity <= 2 * (at + 65536));
     }
     assert_int_equal(taken.count, 1);
@@ -206,6 +207,6 @@ SUITE(frame, cmocka_unit_test(frames_are_the_same_wherever_the_pieces_are_cut),
       cmocka_unit_test(a_length_of_zero_or_over_the_limit_is_refused_and_nothing_after_it_read),
       cmocka_unit_test(a_frame_of_exactly_the_limit_is_taken),
       cmocka_unit_test(the_limit_may_change_between_frames),
-      cmocka_unit_test(what_the_taker_returns_ends_the_feeding),
-      cmocka_unit_test(what_is_announced_and_not_sent_takes_no_memory),
+      cmocka_unit_test(result_of_the_callback_ends_the_feed),
+      cmocka_unit_test(announced_but_unsent_bytes_take_no_memory),
       cmocka_unit_test(a_large_frame_leaves_no_memory_behind));

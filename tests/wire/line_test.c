@@ -4,7 +4,7 @@
 
 #define LINE_MAX ((size_t)64)
 
-/* Lines as they came, each with a bar behind it. */
+/* The lines received, each followed by a bar. */
 struct taken {
     struct bl_buffer lines;
     unsigned count;
@@ -122,7 +122,7 @@ static void a_line_over_the_limit_is_refused_whole_or_in_pieces(void **state)
     bl_lines_done(&lines);
 }
 
-static void what_the_taker_returns_ends_the_feeding(void **state)
+static void result_of_the_callback_ends_the_feed(void **state)
 {
     (void)state;
     struct bl_lines lines;
@@ -160,5 +160,5 @@ static void a_long_line_leaves_its_memory_behind(void **state)
 SUITE(line, cmocka_unit_test(lines_end_at_lf_cr_and_crlf_wherever_the_pieces_are_cut),
       cmocka_unit_test(a_cr_at_the_end_of_a_piece_ends_its_line_at_once),
       cmocka_unit_test(a_line_over_the_limit_is_refused_whole_or_in_pieces),
-      cmocka_unit_test(what_the_taker_returns_ends_the_feeding),
+      cmocka_unit_test(result_of_the_callback_ends_the_feed),
       cmocka_unit_test(a_long_line_leaves_its_memory_behind));

@@ -13,7 +13,7 @@
 
 #include "suite.h"
 
-/* A runtime folder of our own, named by XDG_RUNTIME_DIR. */
+/* A runtime folder for these tests, set in XDG_RUNTIME_DIR. */
 static char runtime[256];
 
 static int make_place(void **state)
@@ -108,7 +108,7 @@ static void assert_refused(const char *why)
     }
 }
 
-static void a_folder_that_is_not_ours_alone_is_refused(void **state)
+static void folder_accessible_to_others_is_refused(void **state)
 {
     static const mode_t modes[] = {0755, 0770, 0701, 0720, 0777};
     const char *path = path_of("belay");
@@ -116,12 +116,12 @@ static void a_folder_that_is_not_ours_alone_is_refused(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
         assert_int_equal(chmod(path, modes[i]), 0);
-        assert_refused("others may look into it");
+        assert_refused("other users can access it");
     }
     assert_int_equal(chmod(path, 0700), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 65534, 65534), 0);
-        assert_refused("it belongs to another user");
+        assert_refused("owned by another user");
     }
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(symlink("/tmp", path), 0);
@@ -133,7 +133,7 @@ static void a_folder_that_is_not_ours_alone_is_refused(void **state)
 
 /* ---- Sockets ---- */
 
-static void what_listens_can_be_reached(void **state)
+static void listening_socket_can_be_reached(void **state)
 {
     struct bl_local_file file;
     struct stat status;
@@ -156,18 +156,18 @@ static void what_listens_can_be_reached(void **state)
     assert_int_equal(count_entries(), 0);
 }
 
-static void nobody_there_is_said_so(void **state)
+static void connecting_without_a_listener_is_an_error(void **state)
 {
     struct bl_error error = {0};
     int fd = -1;
     (void)state;
     assert_int_equal(bl_local_connect(path_of("a.sock"), &fd, &error), BL_ENOENT);
-    assert_non_null(strstr(error.message, "nobody listens there"));
+    assert_non_null(strstr(error.message, "no process is listening"));
     assert_int_equal(bl_local_connect(path_of("no-folder/a.sock"), &fd, NULL), BL_ENOENT);
     assert_int_equal(bl_local_connect(path_of(""), &fd, NULL), BL_EINVAL);
 }
 
-static void too_many_who_wait_are_asked_to_come_again(void **state)
+static void connecting_to_a_full_queue_asks_to_retry(void **state)
 {
     struct bl_local_file file;
     int listener, clients[64], code = 0;
@@ -179,7 +179,7 @@ static void too_many_who_wait_are_asked_to_come_again(void **state)
         count += code == 0;
     }
     assert_int_equal(code, BL_EAGAIN);
-    /* Somebody is there all the same. */
+    /* A process listens nevertheless. */
     int other = -1;
     assert_int_equal(bl_local_listen(path_of("a.sock"), 2, &other, &file, NULL), BL_EBUSY);
     while (count > 0)
@@ -196,7 +196,7 @@ static void a_live_host_at_the_path_is_an_error(void **state)
     assert_int_equal(bl_local_listen(path_of("a.sock"), 4, &listener, &file, NULL), 0);
     assert_int_equal(bl_local_listen(path_of("a.sock"), 4, &other, &other_file, &error), BL_EBUSY);
     assert_int_equal(other, -1);
-    assert_non_null(strstr(error.message, "listens there already"));
+    assert_non_null(strstr(error.message, "already listening"));
     assert_int_equal(count_entries(), 1);
     assert_int_equal(bl_local_connect(path_of("a.sock"), &client, NULL), 0);
     close(client), close(listener);
@@ -213,13 +213,13 @@ static void a_stale_socket_at_the_path_is_replaced(void **state)
     assert_int_equal(bl_local_connect(path_of("a.sock"), &client, NULL), BL_ENOENT);
     assert_int_equal(bl_local_listen(path_of("a.sock"), 4, &listener, &file, NULL), 0);
     assert_int_equal(count_entries(), 1);
-    /* Who left the other takes away nothing that is ours. */
+    /* Removing the other socket does not remove ours. */
     bl_local_remove(path_of("a.sock"), &stale);
     assert_int_equal(bl_local_connect(path_of("a.sock"), &client, NULL), 0);
     close(client), close(listener);
 }
 
-static void the_socket_of_one_that_died_is_replaced_though_another_still_holds_it(void **state)
+static void socket_of_a_dead_process_is_replaced_while_another_holds_it_open(void **state)
 {
     struct bl_local_file file;
     int hold[2], listener, status;
@@ -241,7 +241,7 @@ static void the_socket_of_one_that_died_is_replaced_though_another_still_holds_i
     close(hold[0]), close(hold[1]), close(listener);
 }
 
-static void what_is_no_socket_at_the_path_is_an_error_and_stays(void **state)
+static void file_that_is_not_a_socket_is_an_error_and_is_kept(void **state)
 {
     struct bl_local_file file;
     struct bl_error error = {0};
@@ -267,7 +267,7 @@ static void what_is_no_socket_at_the_path_is_an_error_and_stays(void **state)
     assert_int_equal(count_entries(), 3);
 }
 
-static void a_path_that_cannot_be_is_an_error(void **state)
+static void invalid_socket_path_is_an_error(void **state)
 {
     static const struct {
         const char *name;
@@ -285,7 +285,7 @@ static void a_path_that_cannot_be_is_an_error(void **state)
     assert_int_equal(count_entries(), 0);
 }
 
-static void a_path_that_is_too_long_for_an_address_works_all_the_same(void **state)
+static void path_too_long_for_a_socket_address_works(void **state)
 {
     struct bl_local_file file;
     char path[1100], name[201];
@@ -300,15 +300,15 @@ static void a_path_that_is_too_long_for_an_address_works_all_the_same(void **sta
     close(client), close(listener);
     bl_local_remove(path, &file);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* A last part that is too long even so. */
+    /* A last component that is too long in any case. */
     assert_int_equal(rmdir(path_of(name)), 0);
     assert_int_equal(bl_local_listen(path_of(name), 4, &listener, &file, NULL), BL_ELIMIT);
     assert_int_equal(bl_local_connect(path_of(name), &client, NULL), BL_ELIMIT);
     assert_int_equal(count_entries(), 0);
 }
 
-/* Of many who start at once, one listens. */
-static void of_many_that_start_at_once_one_listens(void **state)
+/* Of several processes that start at once, one listens. */
+static void one_of_many_concurrent_starts_listens(void **state)
 {
     enum {
         PROCESSES = 8,
@@ -330,7 +330,7 @@ static void of_many_that_start_at_once_one_listens(void **state)
                 if (read(gate[0], &byte, 1) < 0)
                     _exit(9);
                 int code = bl_local_listen(path_of("a.sock"), 64, &fd, &file, NULL);
-                /* The one that listens stays until all have tried. */
+                /* The listening process stays until all have tried. */
                 if (code == 0 && read(hold[0], &byte, 1) < 0)
                     _exit(9);
                 _exit(code == 0 ? 1 : code == BL_EBUSY ? 0 : 9);
@@ -390,15 +390,15 @@ static void a_peer_of_another_user_is_not_ours(void **state)
 #define IN_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
 SUITE(local, IN_PLACE(the_folder_is_below_the_runtime_folder_or_in_tmp),
-      IN_PLACE(the_folder_is_made_for_us_alone),
-      IN_PLACE(a_folder_that_is_not_ours_alone_is_refused), IN_PLACE(what_listens_can_be_reached),
-      IN_PLACE(nobody_there_is_said_so), IN_PLACE(too_many_who_wait_are_asked_to_come_again),
+      IN_PLACE(the_folder_is_made_for_us_alone), IN_PLACE(folder_accessible_to_others_is_refused),
+      IN_PLACE(listening_socket_can_be_reached),
+      IN_PLACE(connecting_without_a_listener_is_an_error),
+      IN_PLACE(connecting_to_a_full_queue_asks_to_retry),
       IN_PLACE(a_live_host_at_the_path_is_an_error),
       IN_PLACE(a_stale_socket_at_the_path_is_replaced),
-      IN_PLACE(the_socket_of_one_that_died_is_replaced_though_another_still_holds_it),
-      IN_PLACE(what_is_no_socket_at_the_path_is_an_error_and_stays),
-      IN_PLACE(a_path_that_cannot_be_is_an_error),
-      IN_PLACE(a_path_that_is_too_long_for_an_address_works_all_the_same),
-      IN_PLACE(of_many_that_start_at_once_one_listens),
+      IN_PLACE(socket_of_a_dead_process_is_replaced_while_another_holds_it_open),
+      IN_PLACE(file_that_is_not_a_socket_is_an_error_and_is_kept),
+      IN_PLACE(invalid_socket_path_is_an_error), IN_PLACE(path_too_long_for_a_socket_address_works),
+      IN_PLACE(one_of_many_concurrent_starts_listens),
       cmocka_unit_test(names_of_sockets_that_do_not_listen_yet_are_known),
       IN_PLACE(a_peer_of_another_user_is_not_ours));

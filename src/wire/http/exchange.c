@@ -1,23 +1,23 @@
 /* Design notes.
  *
- * An exchange has a scope of its own below that of the fiber it belongs to; the deadline of that
- * scope is the timer that runs just now. So a stop from above and a timer end a wait in the same
- * way, and the same hook, on the loop's stack, takes the handle out of curl, which closes the
- * socket, before any fiber runs again. Which of the two it was is asked afterwards.
+ * An exchange has its own scope below that of its fiber. The deadline of that scope is the timer
+ * that is running. So a stop from above and a timer end a wait in the same way: the same hook, on
+ * the loop's stack, removes the handle from curl, which closes the socket, before any fiber runs
+ * again. Afterwards the code checks which of the two it was.
  *
  *   new --headers--> names --> connecting --> sending --> answering --> ended
  *
  * `connecting` is TCP, proxy and TLS; `sending` begins when curl is about to write the request.
  *
- * What was received waits in one buffer; the reader swaps it for an empty one and works on what it
- * got, without a copy. Above BL_WIRE_PENDING_MAX curl is paused, and the system's buffers and the
- * peer with it. The stall timer runs only while the reader waits. */
+ * Received bytes collect in one buffer. The reader swaps it for an empty one and works on its
+ * contents without a copy. Above BL_WIRE_PENDING_MAX curl is paused, and with it the system's
+ * buffers and the peer. The stall timer runs only while the reader waits. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "exchange.h"
 
-/* A rest beyond this is not worth the connection. */
+/* Above this size, closing the connection is cheaper than reading the rest. */
 #define DRAIN_MAX ((size_t)256 * 1024)
 
 void exchange_move(struct bl_exchange *exchange, enum exchange_phase to)
@@ -55,17 +55,29 @@ void exchange_set_timer(struct bl_exchange *exchange, uint64_t duration_ns)
                           duration_ns == 0 ? BL_NEVER : bl_time_add(bl_now_ns(), duration_ns));
 }
 
-/* ---- Where it is ----------------------------------------------------------------------------- */
+/* ---- Phase ----------------------------------------------------------------------------------- */
 
 void bl_exchange_place(const struct bl_exchange *exchange, char *out, size_t size)
 {
-    const char *place = exchange->phase == PHASE_ENDED ? exchange->place : transfer_place(exchange);
+    static const char *const places[] = {[BL_EXCHANGE_UNSENT] = "never sent",
+                                         [BL_EXCHANGE_DNS] = "in dns",
+                                         [BL_EXCHANGE_CONNECT] = "in connect",
+                                         [BL_EXCHANGE_PROXY] = "in proxy",
+                                         [BL_EXCHANGE_TLS] = "in tls",
+                                         [BL_EXCHANGE_UPLOAD] = "in upload",
+                                         [BL_EXCHANGE_HEADERS] = "before headers"};
+    enum bl_exchange_where where = bl_exchange_where(exchange);
 
-    if (place[0] != '\0')
-        bl_text_into(out, size, place);
+    if (where != BL_EXCHANGE_BODY)
+        bl_text_into(out, size, places[where]);
     else
         snprintf(out, size, "stream cut after %llu bytes",
                  (unsigned long long)exchange->body_bytes);
+}
+
+enum bl_exchange_where bl_exchange_where(const struct bl_exchange *exchange)
+{
+    return exchange->phase == PHASE_ENDED ? exchange->where : transfer_where(exchange);
 }
 
 bool bl_exchange_abandoned(const struct bl_exchange *exchange)
@@ -77,11 +89,10 @@ bool bl_exchange_unsent(const struct bl_exchange *exchange)
 {
     if (exchange->phase != PHASE_ENDED)
         return exchange->phase < PHASE_SENDING;
-    return exchange->place[0] != '\0' && strcmp(exchange->place, "before headers") != 0 &&
-           strcmp(exchange->place, "in upload") != 0;
+    return exchange->where < BL_EXCHANGE_UPLOAD;
 }
 
-/* ---- Beginning and end ----------------------------------------------------------------------- */
+/* ---- Creation and end ------------------------------------------------------------------------ */
 
 static void cut_by_stop(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUSED)
 {
@@ -107,13 +118,14 @@ static bool header_fits(const struct bl_http_header *header)
     return header->name.size > 0 && memchr(header->name.data, ':', header->name.size) == NULL;
 }
 
-/* Puts the headers together; curl's own wishes (Expect, Accept) are taken back. */
+/* Builds the header list, and removes headers that curl would add (Expect, Accept-Encoding). */
 static int exchange_write_headers(struct bl_exchange *exchange, struct bl_error *error)
 {
     const struct bl_http_request *request = &exchange->request;
     struct curl_slist *list = NULL;
 
-    list = exchange_append(list, BL_TEXT("Accept-Encoding: identity"));
+    if (!exchange->client->options.decodes)
+        list = exchange_append(list, BL_TEXT("Accept-Encoding: identity"));
     list = exchange_append(list, BL_TEXT("Expect:"));
     if (request->body.size == 0)
         list = exchange_append(list, BL_TEXT("Content-Type:"));
@@ -121,13 +133,13 @@ static int exchange_write_headers(struct bl_exchange *exchange, struct bl_error 
         const struct bl_http_header *header = &request->headers[i];
         if (!header_fits(header)) {
             curl_slist_free_all(list);
-            /* Its value may be a secret. */
+            /* The value is not shown: it may be a secret. */
             return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "send a request", request->url,
-                                "the header '" BL_TEXT_FORMAT "' holds a line break or another "
+                                "the header '" BL_TEXT_FORMAT "' contains a line break or another "
                                 "control character",
                                 BL_TEXT_ARG(bl_utf8_cut(header->name, 64)));
         }
-        /* To curl a name with nothing behind its colon is one that is not to be sent. */
+        /* In curl, a name with nothing after the colon means that the header is not sent. */
         const char *between = header->value.size > 0 ? ": " : ";";
         list = exchange_append(
             list, bl_arena_printf(&exchange->arena, BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
@@ -155,7 +167,7 @@ int bl_exchange_new(struct bl_client *client, const struct bl_http_request *requ
         code = bl_url_parse(&exchange->arena, request->url, &exchange->url, error);
     if (code == 0 && request->body.size > BL_WIRE_REQUEST_MAX)
         code = bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "send a request", request->url,
-                            "the request has more than %zu MiB", BL_WIRE_REQUEST_MAX >> 20);
+                            "the request is larger than %zu MiB", BL_WIRE_REQUEST_MAX >> 20);
     if (code == 0)
         code = exchange_write_headers(exchange, error);
     if (code != 0) {
@@ -189,7 +201,7 @@ void bl_exchange_free(struct bl_exchange *exchange)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* A wait ended early: the caller's scope stopped, or our timer fired. */
+/* Handles the early end of a wait: a stop of the caller's scope, or a timer. */
 static int stopped_or_late(struct bl_exchange *exchange, int code)
 {
     static const char *const late[] = {
@@ -197,24 +209,31 @@ static int stopped_or_late(struct bl_exchange *exchange, int code)
         [PHASE_CONNECTING] = "connect",   [PHASE_SENDING] = "first_byte",
         [PHASE_ANSWERING] = "first_byte", [PHASE_ENDED] = "stall",
     };
+    static const char *const texts[] = {
+        [BL_EXCHANGE_UNSENT] = "timed out before the request was sent",
+        [BL_EXCHANGE_DNS] = "timed out looking up the host name",
+        [BL_EXCHANGE_CONNECT] = "timed out connecting to the server",
+        [BL_EXCHANGE_PROXY] = "timed out connecting through the proxy",
+        [BL_EXCHANGE_TLS] = "timed out in the TLS handshake",
+        [BL_EXCHANGE_UPLOAD] = "timed out sending the request",
+        [BL_EXCHANGE_HEADERS] = "timed out waiting for response headers",
+        [BL_EXCHANGE_BODY] = "timed out waiting for more of the response",
+    };
     int above = bl_scope_check(exchange->scope);
-    char text[sizeof exchange->failure.message], place[64];
 
     if (above != 0)
         return above;
     if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
         return code;
-    bl_exchange_place(exchange, place, sizeof place);
     const char *timer = late[exchange->phase];
-    if (exchange->phase == PHASE_ENDED && exchange->place[0] != '\0') {
+    if (exchange->phase == PHASE_ENDED && exchange->where != BL_EXCHANGE_BODY) {
         bool unsent = bl_exchange_unsent(exchange);
         timer = unsent ? "connect" : "first_byte";
     }
-    snprintf(text, sizeof text, "it was waited for in vain: %s", place);
-    return exchange_fail(exchange, timer, true, text);
+    return exchange_fail(exchange, timer, true, texts[bl_exchange_where(exchange)]);
 }
 
-/* Waits until curl has something new, in the scope of the timers. */
+/* Waits for news from curl, in the scope of the timers. */
 static int wait_for_change(struct bl_exchange *exchange)
 {
     struct bl_scope *outer = bl_scope_enter(&exchange->timing);
@@ -224,7 +243,7 @@ static int wait_for_change(struct bl_exchange *exchange)
     return code == 0 ? 0 : stopped_or_late(exchange, code);
 }
 
-/* The addresses of whoever is connected to: the server, or its proxy. */
+/* Looks up the addresses of the server, or of its proxy. */
 static int find_addresses(struct bl_exchange *exchange)
 {
     struct resolver_answer answer;
@@ -233,7 +252,7 @@ static int find_addresses(struct bl_exchange *exchange)
 
     if (exchange->proxy != NULL &&
         bl_proxy_address(&exchange->arena, exchange->proxy, &url, NULL) != 0)
-        return exchange_fail(exchange, "connect", false, "the proxy's address is not one");
+        return exchange_fail(exchange, "connect", false, "invalid proxy address");
     exchange_move(exchange, PHASE_NAMES);
     struct bl_scope *outer = bl_scope_enter(&exchange->timing);
     int code = resolver_find(exchange->client, &exchange->arena, url.host, &answer);
@@ -260,7 +279,7 @@ int bl_exchange_headers(struct bl_exchange *exchange)
     if (code == 0 && exchange->phase == PHASE_NEW) {
         exchange_set_timer(exchange, exchange->request.connect_ns);
         code = find_addresses(exchange);
-        /* The host alone: a path or a query may hold a key. */
+        /* Only the host: the path or the query may contain a key. */
         BL_LOG(BL_ROOM_WIRE, BL_LOG_DEBUG, "request", BL_LOG_TEXT("host", exchange->url.host),
                BL_LOG_INTEGER("port", exchange->url.port),
                BL_LOG_STRING("look_up", bl_error_text(code)));
@@ -277,7 +296,7 @@ int bl_exchange_headers(struct bl_exchange *exchange)
     return code;
 }
 
-/* Waits for bytes, while the stall timer runs. */
+/* Waits for bytes while the stall timer runs. */
 static int wait_for_bytes(struct bl_exchange *exchange)
 {
     uint64_t from_ns = bl_now_ns();

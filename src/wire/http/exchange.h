@@ -1,18 +1,18 @@
-/* One exchange, as its two halves share it: what the fiber does (exchange.c), and what curl does on
- * the loop's stack (transfer.c). */
+/* An exchange, shared by its two halves: the functions of the fiber (exchange.c), and the curl
+ * callbacks on the loop's stack (transfer.c). */
 #ifndef BELAY_WIRE_EXCHANGE_H
 #define BELAY_WIRE_EXCHANGE_H
 
 #include "client.h"
 
-/* Phases follow each other in this order, and some are left out: a connection that is used again
- * has no names to look up, and any may end. exchange_move alone moves it. */
+/* Phases occur in this order. Some may be skipped: a reused connection needs no lookup, and any
+ * phase may be followed by the end. Only exchange_move changes the phase. */
 enum exchange_phase {
     PHASE_NEW,
     PHASE_NAMES,
     PHASE_CONNECTING,
     PHASE_SENDING,
-    PHASE_ANSWERING, /* the status line is here */
+    PHASE_ANSWERING, /* the status line was received */
     PHASE_ENDED,
 };
 
@@ -28,21 +28,22 @@ struct bl_exchange {
     struct bl_arena arena;
     struct bl_url url;
     const char *proxy; /* NULL: direct */
-    CURL *easy;        /* NULL: not begun, or ended */
-    int socket;        /* the newest that curl opened for it; negative: none yet */
+    CURL *easy;        /* NULL: not started, or ended */
+    int socket;        /* the latest that curl opened for it; negative: none */
     struct curl_slist *headers_sent;
     struct curl_slist *addresses;
-    struct bl_scope *scope;  /* the caller's */
-    struct bl_scope timing;  /* below it: its deadline is the timer that runs */
+    struct bl_scope *scope;  /* scope of the caller */
+    struct bl_scope timing;  /* its child; the deadline is the running timer */
     struct bl_stop_hook cut; /* on `timing` */
     struct bl_semaphore changed;
     enum exchange_phase phase;
     bool was_cut;
     bool abandoned;
     bool over_limit;
+    bool address_refused; /* not public */
     bool paused;
     bool headers_complete;
-    char place[32]; /* where it was, once it is over */
+    enum bl_exchange_where where; /* the phase in which it ended */
     int status;
     uint32_t header_count;
     size_t header_bytes;
@@ -57,17 +58,17 @@ struct bl_exchange {
 };
 
 void exchange_move(struct bl_exchange *exchange, enum exchange_phase to);
-/* Notes the first failure, and returns BL_EIO. */
+/* Records the first failure, and returns BL_EIO. */
 int exchange_fail(struct bl_exchange *exchange, const char *code, bool timed_out,
                   const char *message);
-/* Starts the timer that counts from now on; 0: none does. */
+/* Starts a timer from now; 0 starts none. */
 void exchange_set_timer(struct bl_exchange *exchange, uint64_t duration_ns);
 
-/* On the loop's stack; the argument is the exchange. */
+/* Called on the loop's stack with the exchange as argument. */
 void transfer_begin(void *argument);
 void transfer_cut(void *argument);
 void transfer_resume(void *argument);
-/* Where it is; empty: in the body. */
-const char *transfer_place(const struct bl_exchange *exchange);
+/* Returns the current phase. */
+enum bl_exchange_where transfer_where(const struct bl_exchange *exchange);
 
 #endif

@@ -1,16 +1,9 @@
-#include <belay/wire.h>
-
-#include <arpa/inet.h>
 #include <stdlib.h>
 #include <strings.h>
 
-/* An IPv4 or IPv6 address as bytes. */
-struct address {
-    uint8_t bytes[16];
-    size_t size; /* 4 or 16; 0: it is a name */
-};
+#include "address.h"
 
-/* The first of two variables that says something. */
+/* Returns the first of two variables that is not empty, or NULL. */
 static const char *either(const char *first, const char *second)
 {
     const char *value = getenv(first);
@@ -22,42 +15,13 @@ static const char *either(const char *first, const char *second)
 
 void bl_proxies_read(struct bl_proxies *ret_proxies)
 {
-    /* To a CGI program, HTTP_PROXY is what the client sent as a header "Proxy". */
+    /* In a CGI program, HTTP_PROXY is the value of the client's header "Proxy". */
     bool cgi = getenv("REQUEST_METHOD") != NULL;
 
     ret_proxies->https = either("https_proxy", "HTTPS_PROXY");
     ret_proxies->http = either("http_proxy", cgi ? NULL : "HTTP_PROXY");
     ret_proxies->all = either("all_proxy", "ALL_PROXY");
     ret_proxies->no = either("no_proxy", "NO_PROXY");
-}
-
-static struct address read_address(struct bl_text text)
-{
-    struct address address = {.size = 0};
-    char string[INET6_ADDRSTRLEN];
-
-    if (text.size == 0 || text.size >= sizeof string)
-        return address;
-    memcpy(string, text.data, text.size);
-    string[text.size] = '\0';
-    if (inet_pton(AF_INET, string, address.bytes) == 1)
-        address.size = 4;
-    else if (inet_pton(AF_INET6, string, address.bytes) == 1)
-        address.size = 16;
-    return address;
-}
-
-static bool same_network(const struct address *a, const struct address *b, size_t bits)
-{
-    size_t whole = bits / 8;
-    unsigned rest = bits % 8;
-
-    if (a->size != b->size || bits > a->size * 8 || memcmp(a->bytes, b->bytes, whole) != 0)
-        return false;
-    if (rest == 0)
-        return true;
-    unsigned mask = 0xFFu << (8 - rest) & 0xFFu;
-    return ((a->bytes[whole] ^ b->bytes[whole]) & mask) == 0;
 }
 
 static struct bl_text without_last_dot(struct bl_text name)
@@ -67,7 +31,7 @@ static struct bl_text without_last_dot(struct bl_text name)
     return name;
 }
 
-/* The name itself, and every name below it. */
+/* True for the name itself and every name below it. */
 static bool name_covers(struct bl_text pattern, struct bl_text host)
 {
     if (bl_text_starts_with(pattern, BL_TEXT("*.")))
@@ -84,7 +48,7 @@ static bool name_covers(struct bl_text pattern, struct bl_text host)
     return before == 0 || host.data[before - 1] == '.';
 }
 
-/* Takes ":port" off the end of an entry. False: that is not a port at all. */
+/* Removes ":port" from the end of an entry. Returns false if the port is invalid. */
 static bool proxy_take_port(struct bl_text *entry, int64_t *ret_port)
 {
     *ret_port = 0;
@@ -94,7 +58,7 @@ static bool proxy_take_port(struct bl_text *entry, int64_t *ret_port)
     const char *bracket = memrchr(entry->data, ']', entry->size);
     if (colon == NULL || (bracket != NULL && bracket > colon))
         return true;
-    /* More than one colon, no bracket: an IPv6 address. */
+    /* More than one colon without brackets: an IPv6 address. */
     if (bracket == NULL && memchr(entry->data, ':', entry->size) != colon)
         return true;
     struct bl_text port = {colon + 1, entry->size - (size_t)(colon - entry->data) - 1};
@@ -102,7 +66,7 @@ static bool proxy_take_port(struct bl_text *entry, int64_t *ret_port)
     return bl_text_to_int64(port, ret_port) == 0 && *ret_port >= 1 && *ret_port <= 65535;
 }
 
-static bool network_covers(struct bl_text entry, const struct address *host)
+static bool network_covers(struct bl_text entry, const struct wire_address *host)
 {
     const char *slash = memchr(entry.data, '/', entry.size);
     struct bl_text base = {entry.data, (size_t)(slash - entry.data)};
@@ -111,13 +75,14 @@ static bool network_covers(struct bl_text entry, const struct address *host)
 
     if (base.size >= 2 && base.data[0] == '[' && base.data[base.size - 1] == ']')
         base = (struct bl_text){base.data + 1, base.size - 2};
-    struct address network = read_address(base);
+    struct wire_address network = wire_address_read(base);
     if (network.size == 0 || bl_text_to_int64(length, &bits) != 0 || bits < 0)
         return false;
-    return same_network(&network, host, (size_t)bits);
+    return wire_address_in(&network, host, (size_t)bits);
 }
 
-static bool entry_covers(struct bl_text entry, const struct bl_url *url, const struct address *host)
+static bool entry_covers(struct bl_text entry, const struct bl_url *url,
+                         const struct wire_address *host)
 {
     int64_t port;
 
@@ -129,16 +94,16 @@ static bool entry_covers(struct bl_text entry, const struct bl_url *url, const s
         return false;
     if (entry.size >= 2 && entry.data[0] == '[' && entry.data[entry.size - 1] == ']')
         entry = (struct bl_text){entry.data + 1, entry.size - 2};
-    struct address address = read_address(entry);
+    struct wire_address address = wire_address_read(entry);
     if (address.size > 0 || host->size > 0)
-        return address.size > 0 && same_network(&address, host, address.size * 8);
+        return address.size > 0 && wire_address_in(&address, host, address.size * 8);
     return name_covers(entry, url->host);
 }
 
 static bool is_exempt(const char *no, const struct bl_url *url)
 {
     static const char separators[] = ", \t\r\n";
-    struct address host = read_address(url->host);
+    struct wire_address host = wire_address_read(url->host);
 
     for (const char *from = no; *from != '\0';) {
         from += strspn(from, separators);
@@ -189,9 +154,10 @@ int bl_proxy_address(struct bl_arena *arena, const char *proxy, struct bl_url *r
                    ? bl_url_parse(arena, plain, ret_url, &detail)
                    : BL_EINVAL;
     if (code != 0)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read a proxy's address", NULL,
-                            "the proxy is not given as http://host:port or https://host:port");
-    /* Without a port curl takes 1080, for all proxies that are not https. */
+        return bl_error_set(
+            error, BL_EINVAL, BL_KIND_USAGE, "read a proxy's address", NULL,
+            "invalid proxy address (expected http://host:port or https://host:port)");
+    /* Without a port, curl uses 1080 for all proxies except https. */
     const char *colon = memrchr(text.data, ':', text.size);
     ported = colon != NULL && memchr(colon, ']', text.size - (size_t)(colon - text.data)) == NULL;
     if (!ported && !secure)

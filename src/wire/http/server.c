@@ -1,10 +1,10 @@
-/* A server for programs on this machine: it listens on loopback only, and answers only requests
- * that name loopback as their host, so that no page of the web can reach it by a name of its own.
+/* A server for programs on this machine. It listens only on loopback, and answers only requests
+ * that name a loopback host, so that no web page can reach it through its own host name.
  *
- * A peer that hangs up while it is served is gone: its call's scope stops at the next turn of the
- * loop. One that only shut down its sending side looks the same from here, and is treated the same:
- * a call that waits for something slow must not go on for nobody. What is answered without a wait
- * reaches it all the same. */
+ * A peer that hangs up while it is served is treated as gone: the scope of its call stops at the
+ * next turn of the loop. A peer that only shut down its sending side looks the same, and is treated
+ * the same, because a call must not wait on behalf of a client that has disconnected. A response
+ * that is made without waiting still reaches it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -28,7 +28,7 @@
 struct bl_http_server {
     struct bl_http_server_options options;
     struct bl_nursery nursery;       /* of the connections */
-    struct bl_semaphore connections; /* that may still come */
+    struct bl_semaphore connections; /* number that may still be accepted */
     struct bl_semaphore end;
     bool ended;
     struct server_socket *listener;
@@ -38,14 +38,14 @@ struct bl_http_server {
 struct connection {
     struct bl_http_server *server;
     struct server_socket *socket;
-    struct bl_buffer input; /* read, and of no request yet */
+    struct bl_buffer input; /* bytes read beyond the current request */
     struct bl_http_call call;
 };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* More bytes into `out`, until `until_ns`. 0; BL_ECLOSED: the peer has ended; BL_EAGAIN: the time
- * is over; else a stop or a failure. */
+/* Reads more bytes into `out`, until `until_ns`. Returns 0; BL_ECLOSED: the peer has closed its
+ * side; BL_EAGAIN: the time is up; otherwise a stop or a failure. */
 static int http_server_read_more(struct connection *connection, struct bl_buffer *out, size_t size,
                                  uint64_t until_ns)
 {
@@ -53,7 +53,7 @@ static int http_server_read_more(struct connection *connection, struct bl_buffer
     size_t count = 0;
 
     bl_limit_begin_until(&scope, until_ns);
-    /* A connection that only waits for its next request holds no memory for it. */
+    /* An idle connection holds no memory for its next request. */
     int code = out->size == 0 ? server_socket_wait(connection->socket) : 0;
     if (code == 0)
         code = bl_buffer_reserve(out, size);
@@ -68,8 +68,8 @@ static int http_server_read_more(struct connection *connection, struct bl_buffer
     return count > 0 ? 0 : BL_ECLOSED;
 }
 
-/* Where the head that begins at the front of the input ends: 0: not yet; negative: a line or all of
- * it is over its limit. `*line` is where its last, unfinished line begins. */
+/* Returns the end of the header at the front of the input; 0 if it is incomplete; a negative value
+ * if a line or the header exceeds its limit. `*line` is the start of its last, unfinished line. */
 static ptrdiff_t find_head_end(struct bl_text input, size_t *line)
 {
     for (;;) {
@@ -87,7 +87,7 @@ static ptrdiff_t find_head_end(struct bl_text input, size_t *line)
     }
 }
 
-/* Blank lines before a request are left over from a body that some client ended too well. */
+/* Skips blank lines before a request: some clients send an extra line after a body. */
 static void skip_blank_lines(struct bl_buffer *input)
 {
     size_t size = 0;
@@ -98,7 +98,8 @@ static void skip_blank_lines(struct bl_buffer *input)
         bl_buffer_consume(input, size);
 }
 
-/* 0; a status to refuse it with; or negative: nothing to answer. */
+/* Returns 0, a status to refuse the request with, or a negative code if there is nothing to answer.
+ */
 static int http_server_read_head(struct connection *connection, size_t *ret_size)
 {
     struct bl_buffer *input = &connection->input;
@@ -152,8 +153,8 @@ static int read_body_bytes(struct connection *connection, uint64_t length)
     return 0;
 }
 
-/* A line between chunks, without its end; a view into the input, which `*ret_size` bytes of are to
- * be consumed. */
+/* Reads a line between chunks, without its ending. It is a view into the input, of which the caller
+ * consumes `*ret_size` bytes. */
 static int read_chunk_line(struct connection *connection, struct bl_text *ret_line,
                            size_t *ret_size)
 {
@@ -178,7 +179,8 @@ static int read_chunk_line(struct connection *connection, struct bl_text *ret_li
     }
 }
 
-/* Hexadecimal, and what follows a semicolon is nobody's business. False: it is not that. */
+/* Parses a hexadecimal size; extensions after a semicolon are ignored. Returns false if it is
+ * invalid. */
 static bool read_chunk_size(struct bl_text line, uint64_t *ret_size)
 {
     uint64_t size = 0;
@@ -282,8 +284,8 @@ static void http_server_serve_call(struct connection *connection)
     bl_scope_done(&call->scope);
 }
 
-/* After a refusal the peer may still be sending; a close at once would be a reset, and could take
- * the answer from under its eyes. */
+/* Reads on after a refusal, because the peer may still be sending. An immediate close would reset
+ * the connection and could discard the response before the peer has read it. */
 static void http_server_linger(struct connection *connection)
 {
     uint64_t until_ns = bl_time_add(bl_now_ns(), LINGER_NS);
@@ -297,7 +299,7 @@ static void http_server_linger(struct connection *connection)
     }
 }
 
-/* False: it is answered already. Its body may be on its way, and nobody reads it. */
+/* Returns false if the request has been answered; its body may still arrive, and is not served. */
 static bool admit_call(struct connection *connection)
 {
     struct bl_http_call *call = &connection->call;
@@ -315,7 +317,7 @@ static bool admit_call(struct connection *connection)
     return !call->refused;
 }
 
-/* One request. False: the connection is over. */
+/* Serves one request. Returns false if the connection ends. */
 static bool http_server_serve_request(struct connection *connection)
 {
     struct bl_http_call *call = &connection->call;
@@ -333,19 +335,19 @@ static bool http_server_serve_request(struct connection *connection)
     bool admitted = code == 0 && admit_call(connection);
     if (admitted)
         code = http_server_read_body(connection);
-    /* An open stream may last for hours: it holds no memory that it does not need. */
+    /* A stream may stay open for hours: it holds no memory that it does not need. */
     if (connection->input.size == 0)
         bl_buffer_done(&connection->input);
     if (admitted && code == 0)
         http_server_serve_call(connection);
     else if (code > 0)
         call_refuse(call, code);
-    bool goes_on = admitted && code == 0 && call->keeps && call->state == CALL_ENDED;
+    bool keeps_open = admitted && code == 0 && call->keeps && call->state == CALL_ENDED;
     connection->socket = call->socket;
     if (call->refused && connection->socket != NULL)
         http_server_linger(connection);
     call_done(call);
-    return goes_on;
+    return keeps_open;
 }
 
 static int serve_connection(void *argument)
@@ -362,7 +364,7 @@ static int serve_connection(void *argument)
     return 0;
 }
 
-/* ---- The port -------------------------------------------------------------------------------- */
+/* ---- Listening ------------------------------------------------------------------------------- */
 
 static void take_connection(struct bl_http_server *server, int fd)
 {
@@ -395,7 +397,8 @@ static void http_server_accept_until_stopped(struct bl_http_server *server)
         } else if (errno == EAGAIN) {
             code = server_socket_wait(server->listener);
         } else if (errno != EINTR && errno != ECONNABORTED) {
-            /* Out of descriptors or memory: others will end, and it must not spin meanwhile. */
+            /* Out of descriptors or memory: waits for other connections to end without a busy loop.
+             */
             code = bl_sleep(10 * BL_NS_PER_MS);
         }
     }
@@ -451,9 +454,9 @@ static int listen_on(struct bl_http_server *server, struct bl_error *error)
     int code = why == EADDRINUSE ? BL_EBUSY : bl_error_from_errno(why);
     bl_error_set(error, code, BL_KIND_RUNTIME, "listen", target, "cannot listen on %s: %s", target,
                  strerror(why));
-    bl_error_hint(error, why == EADDRINUSE ? "choose another port, or 0 for any that is free"
-                         : why == EACCES   ? "ports below 1024 are root's: choose another one"
-                                           : "check the address and what this system permits");
+    bl_error_hint(error, why == EADDRINUSE ? "choose another port, or 0 for any free port"
+                         : why == EACCES   ? "ports below 1024 need root: choose another port"
+                                         : "check the address and the permissions on this system");
     return code;
 }
 
@@ -474,7 +477,7 @@ int bl_http_server_start(struct bl_nursery *nursery, const struct bl_http_server
 
     if (!is_loopback(address)) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "listen", address,
-                     "only loopback is served, to programs on this machine");
+                     "the server listens only on loopback addresses");
         bl_error_hint(error, "use 127.0.0.1 or ::1");
         return BL_EINVAL;
     }

@@ -3,18 +3,18 @@
 
 #include "exchange.h"
 
-/* curl's own limit of a connection attempt would be five minutes: ours is the one that counts. */
+/* Disables curl's own connection timeout of five minutes: our timer decides. */
 #define CURL_CONNECT_MS 0x7fffffffl
-/* At once from a socket. Memory that is not written to costs nothing. */
+/* Bytes per read. Memory that is not written to costs nothing. */
 #define READ_SIZE 65536l
-/* Bodies above this take more than one write: their progress moves the first_byte timer. */
+/* Larger bodies take more than one write: their progress restarts the first_byte timer. */
 #define SLOW_BODY_SIZE ((size_t)64 * 1024)
-/* CURLE_TOO_LARGE, which is newer than some headers. */
+/* CURLE_TOO_LARGE, which older headers do not define. */
 #define TOO_LARGE 100
 
 /* ---- Failures -------------------------------------------------------------------------------- */
 
-/* A handshake that the network cut is no matter of trust. */
+/* True if the network cut the handshake, which is not a failure of trust. */
 static bool tls_was_cut(const struct bl_exchange *exchange)
 {
     static const char *const marks[] = {"SSL_ERROR_SYSCALL", "reset by peer", "unexpected eof",
@@ -32,6 +32,8 @@ static const char *failure_code(const struct bl_exchange *exchange, CURLcode res
 {
     if (exchange->over_limit)
         return "limit";
+    if (exchange->address_refused)
+        return "address";
     switch ((int)result) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY: return "dns";
@@ -45,7 +47,7 @@ static const char *failure_code(const struct bl_exchange *exchange, CURLcode res
     case CURLE_SSL_INVALIDCERTSTATUS: return "tls";
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY: return "bad_response";
-    /* A header line beyond what curl takes: the first until curl 8.6, the second since. */
+    /* A header line too long for curl: the first until curl 8.6, the second since. */
     case CURLE_OUT_OF_MEMORY:
     case TOO_LARGE: return "limit";
     default: break;
@@ -65,7 +67,9 @@ static void describe_failure(struct bl_exchange *exchange, CURLcode result)
     const char *curl_text =
         exchange->curl_text[0] != '\0' ? exchange->curl_text : curl_easy_strerror(result);
     if (exchange->over_limit)
-        snprintf(text, sizeof text, "its headers are larger than any that are taken");
+        snprintf(text, sizeof text, "the response headers are too large");
+    else if (exchange->address_refused)
+        snprintf(text, sizeof text, "the address is not public");
     else if (connect_status >= 300)
         snprintf(text, sizeof text, "the proxy refused the connection with status %ld",
                  connect_status);
@@ -74,9 +78,9 @@ static void describe_failure(struct bl_exchange *exchange, CURLcode result)
     exchange_fail(exchange, code, false, text);
 }
 
-/* ---- Where it is ----------------------------------------------------------------------------- */
+/* ---- Phase ----------------------------------------------------------------------------------- */
 
-/* curl does not say it before the whole of the handshake is over. */
+/* True if TCP is connected. curl reports that only after the whole handshake. */
 static bool is_connected(const struct bl_exchange *exchange)
 {
     struct sockaddr_storage address;
@@ -86,34 +90,35 @@ static bool is_connected(const struct bl_exchange *exchange)
            getpeername(exchange->socket, (struct sockaddr *)&address, &size) == 0;
 }
 
-static const char *connecting_place(const struct bl_exchange *exchange)
+static enum bl_exchange_where connecting_where(const struct bl_exchange *exchange)
 {
     long connect_status = 0;
 
     if (!is_connected(exchange))
-        return "in connect";
+        return BL_EXCHANGE_CONNECT;
     curl_easy_getinfo(exchange->easy, CURLINFO_HTTP_CONNECTCODE, &connect_status);
     bool tunnel = exchange->proxy != NULL && exchange->url.secure;
     if (tunnel && (connect_status < 200 || connect_status >= 300))
-        return "in proxy";
-    return exchange->url.secure ? "in tls" : "in connect";
+        return BL_EXCHANGE_PROXY;
+    return exchange->url.secure ? BL_EXCHANGE_TLS : BL_EXCHANGE_CONNECT;
 }
 
-const char *transfer_place(const struct bl_exchange *exchange)
+enum bl_exchange_where transfer_where(const struct bl_exchange *exchange)
 {
     switch (exchange->phase) {
-    case PHASE_NEW: return "never sent";
-    case PHASE_NAMES: return "in dns";
-    case PHASE_CONNECTING: return connecting_place(exchange);
+    case PHASE_NEW: return BL_EXCHANGE_UNSENT;
+    case PHASE_NAMES: return BL_EXCHANGE_DNS;
+    case PHASE_CONNECTING: return connecting_where(exchange);
     case PHASE_SENDING:
-        return exchange->uploaded < exchange->request.body.size ? "in upload" : "before headers";
+        return exchange->uploaded < exchange->request.body.size ? BL_EXCHANGE_UPLOAD
+                                                                : BL_EXCHANGE_HEADERS;
     case PHASE_ANSWERING:
     case PHASE_ENDED: break;
     }
-    return exchange->headers_complete ? "" : "before headers";
+    return exchange->headers_complete ? BL_EXCHANGE_BODY : BL_EXCHANGE_HEADERS;
 }
 
-/* ---- Its end --------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static void transfer_wake(struct bl_exchange *exchange)
 {
@@ -121,12 +126,12 @@ static void transfer_wake(struct bl_exchange *exchange)
         bl_semaphore_give(&exchange->changed);
 }
 
-/* The handle leaves curl: a connection that is not at a proper end is closed with it. */
+/* Removes the handle from curl, which closes a connection that is not at a regular end. */
 static void transfer_release(struct bl_exchange *exchange)
 {
     if (exchange->easy == NULL)
         return;
-    bl_text_into(exchange->place, sizeof exchange->place, transfer_place(exchange));
+    exchange->where = transfer_where(exchange);
     exchange_move(exchange, PHASE_ENDED);
     curl_multi_remove_handle(exchange->client->multi, exchange->easy);
     client_count(exchange->client, -1);
@@ -137,8 +142,8 @@ static void transfer_release(struct bl_exchange *exchange)
     exchange->headers_sent = exchange->addresses = NULL;
 }
 
-/* What the peer has not read of a request would keep our end of the connection from it: it is to
- * see the close now. */
+/* Makes the close a reset if request bytes are unsent: otherwise the peer would have to read these
+ * before it sees the close. */
 static void drop_unsent(const struct bl_exchange *exchange)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -160,7 +165,7 @@ void transfer_cut(void *argument)
     if (exchange->easy == NULL)
         return;
     drop_unsent(exchange);
-    /* HTTP/2 would keep the connection, and say nothing to the server. */
+    /* HTTP/2 would keep the connection open, and tell the server nothing. */
     curl_easy_setopt(exchange->easy, CURLOPT_FORBID_REUSE, 1l);
     transfer_release(exchange);
 }
@@ -188,6 +193,21 @@ static int note_socket(void *context, curl_socket_t socket, curlsocktype purpose
 
     exchange->socket = socket;
     return CURL_SOCKOPT_OK;
+}
+
+/* Checks the address that is actually connected to, regardless of what the name resolved to before.
+ */
+static curl_socket_t open_socket(void *context, curlsocktype purpose BL_UNUSED,
+                                 struct curl_sockaddr *address)
+{
+    struct bl_exchange *exchange = context;
+
+    if (exchange->client->options.public_only && exchange->proxy == NULL &&
+        !bl_address_public(&address->addr)) {
+        exchange->address_refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 static int about_to_send(void *context, char *to BL_UNUSED, char *from BL_UNUSED,
@@ -292,7 +312,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
     return bytes;
 }
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- The start ------------------------------------------------------------------------------- */
 
 static bool has_trust(struct bl_client *client)
 {
@@ -307,7 +327,7 @@ static void set_trust(struct bl_exchange *exchange)
     curl_easy_setopt(exchange->easy, CURLOPT_SSL_VERIFYPEER, 1l);
     curl_easy_setopt(exchange->easy, CURLOPT_SSL_VERIFYHOST, 2l);
     curl_easy_setopt(exchange->easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    /* With a file and no folder curl reads the store once for all connections. */
+    /* With a file and no folder, curl reads the certificates once for all connections. */
     curl_easy_setopt(exchange->easy, CURLOPT_CAINFO, client->ca_file);
     curl_easy_setopt(exchange->easy, CURLOPT_CAPATH, client->ca_folder);
     curl_easy_setopt(exchange->easy, CURLOPT_PROXY_CAINFO, client->ca_file);
@@ -338,15 +358,17 @@ static void set_request(struct bl_exchange *exchange)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     }
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers_sent);
-    /* What is for the server is not for the proxy. */
+    /* Headers for the server are not sent to the proxy. */
     curl_easy_setopt(easy, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1l);
     curl_easy_setopt(easy, CURLOPT_PROXY, exchange->proxy != NULL ? exchange->proxy : "");
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
     curl_easy_setopt(easy, CURLOPT_RESOLVE, exchange->addresses);
+    if (exchange->client->options.decodes)
+        curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "gzip, deflate");
     long version = http_version(exchange);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version);
-    /* This libcurl loses the second request of such a connection. */
+    /* This libcurl loses the second request on such a connection. */
     if (version == CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE)
         curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1l);
 }
@@ -363,6 +385,8 @@ static void set_callbacks(struct bl_exchange *exchange)
     curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, 60l);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, note_socket);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, exchange);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, exchange);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, about_to_send);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, exchange);
     curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, transfer_take_header);
@@ -386,7 +410,7 @@ void transfer_begin(void *argument)
     exchange_move(exchange, PHASE_CONNECTING);
     if (exchange->url.secure && !has_trust(exchange->client)) {
         exchange_fail(exchange, "tls", false,
-                      "there are no certificates to trust on this machine: install "
+                      "no trusted certificates found: install "
                       "ca-certificates, or set SSL_CERT_FILE");
         return;
     }

@@ -3,7 +3,7 @@
 
 #include "rpc.h"
 
-/* ---- What the peer asks ---------------------------------------------------------------------- */
+/* ---- Requests from the peer ------------------------------------------------------------------ */
 
 struct bl_text bl_rpc_call_method(const struct bl_rpc_call *call)
 {
@@ -83,7 +83,7 @@ static void call_free(struct bl_rpc_call *call)
     bl_arena_done(&call->arena);
     bl_free(call);
     rpc->call_count--;
-    rpc_event_tell(&rpc->progress);
+    rpc_event_signal(&rpc->progress);
 }
 
 static int rpc_call_main(void *argument)
@@ -92,8 +92,7 @@ static int rpc_call_main(void *argument)
     struct bl_scope *outer = bl_scope_enter(&call->scope);
     call->main(call->context, call);
     if (!call->answered)
-        bl_rpc_fail(call, BL_RPC_INTERNAL, "the request was left without an answer",
-                    (struct bl_text){0});
+        bl_rpc_fail(call, BL_RPC_INTERNAL, "the request was not answered", (struct bl_text){0});
     bl_scope_enter(outer);
     call_free(call);
     return 0;
@@ -126,7 +125,7 @@ void rpc_call_begin(struct bl_rpc *rpc, const struct bl_rpc_message *message)
 {
     if (bl_rpc_call_find(rpc, message->id) != NULL) {
         bl_rpc_write_error(&rpc->message, message->id, BL_RPC_INVALID_REQUEST,
-                           "a request of that id is not answered yet", (struct bl_text){0});
+                           "a request with this id is still running", (struct bl_text){0});
         rpc_send(rpc);
         return;
     }
@@ -153,9 +152,9 @@ void rpc_calls_stop(struct bl_rpc *rpc, enum bl_stop_reason reason)
                       rpc_origin(rpc));
 }
 
-/* ---- What the peer is told ------------------------------------------------------------------- */
+/* ---- Notifications to the peer --------------------------------------------------------------- */
 
-/* Waits while the queue is full, unless that is of no use. */
+/* Waits while the queue is full, unless waiting is pointless. */
 static void rpc_call_await_room(struct bl_rpc *rpc, size_t size)
 {
     int code = bl_check();
@@ -165,7 +164,7 @@ static void rpc_call_await_room(struct bl_rpc *rpc, size_t size)
         code = rpc_event_wait(&rpc->progress);
     rpc->users--;
     if (rpc->closing)
-        rpc_event_tell(&rpc->progress);
+        rpc_event_signal(&rpc->progress);
     if (rpc->queue.size + size > 2 * BL_RPC_QUEUE_MAX && rpc->queue.size > BL_RPC_QUEUE_MAX)
         rpc_takes_nothing(rpc);
 }
@@ -180,7 +179,7 @@ int bl_rpc_notify(struct bl_rpc *rpc, const char *method, struct bl_text params)
     return rpc->gone_why != NULL ? BL_EPIPE : 0;
 }
 
-/* The text as a JSON string without its quotes. */
+/* Escapes the text as a JSON string, without quotes. */
 static struct bl_text escape(struct bl_rpc *rpc, struct bl_text text)
 {
     struct bl_json_writer writer;
@@ -191,7 +190,7 @@ static struct bl_text escape(struct bl_rpc *rpc, struct bl_text text)
     return (struct bl_text){rpc->escaped.data + 1, rpc->escaped.size - 2};
 }
 
-/* A message of its own, which what comes next may be put into. */
+/* Sends a new message, to which later pieces may be added. */
 static void send_piece(struct bl_rpc *rpc, const struct bl_rpc_piece *piece, struct bl_text text)
 {
     struct bl_buffer params;
@@ -224,17 +223,17 @@ int bl_rpc_notify_piece(struct bl_rpc *rpc, const struct bl_rpc_piece *piece)
     return rpc->gone_why != NULL ? BL_EPIPE : 0;
 }
 
-/* ---- What the peer is asked ------------------------------------------------------------------ */
+/* ---- Requests to the peer -------------------------------------------------------------------- */
 
-/* A request of ours. On the stack of whoever asks. */
+/* A request to the peer, on the stack of the caller. */
 struct ask {
-    struct bl_list link; /* in the connection, until it is answered or given up */
+    struct bl_list link; /* in the connection until it is answered or given up */
     int64_t id;
     struct bl_arena *arena;
     struct bl_semaphore answered;
     bool done;
     int code;
-    struct bl_rpc_message message; /* once it is answered; in the arena */
+    struct bl_rpc_message message; /* the answer, in the arena */
 };
 
 static void ask_done(struct ask *ask, int code)
@@ -245,8 +244,8 @@ static void ask_done(struct ask *ask, int code)
     bl_semaphore_give(&ask->answered);
 }
 
-/* An error without an id is about something of ours that the peer could not read, or did not want
- * to: where only one thing is asked, that. */
+/* Finds the request that a message answers. An error without an id concerns a message that the peer
+ * could not read or refused: if only one request is waiting, it is that one. */
 static struct ask *find_ask(const struct bl_rpc *rpc, const struct bl_rpc_message *message)
 {
     bool nameless = message->type == BL_RPC_ERROR && bl_json_is(message->id, BL_JSON_NULL);
@@ -261,7 +260,7 @@ static struct ask *find_ask(const struct bl_rpc *rpc, const struct bl_rpc_messag
     return NULL;
 }
 
-/* The line is read once more, so that what it holds is in the memory of whoever asked. */
+/* Reads the line again, into the caller's arena. */
 void rpc_ask_end(struct bl_rpc *rpc, const struct bl_rpc_message *message, struct bl_text line)
 {
     struct ask *ask = find_ask(rpc, message);
@@ -284,7 +283,7 @@ static void rpc_call_send_request(struct bl_rpc *rpc, const char *method, int64_
     rpc_send(rpc);
 }
 
-/* The answer is not wanted any more. */
+/* Cancels a request to the peer. */
 static void send_cancel(struct bl_rpc *rpc, int64_t id)
 {
     char params[64];
@@ -308,14 +307,14 @@ static int rpc_call_read_answer(const struct ask *ask, const char *method,
     if (ret_failure != NULL)
         *ret_failure = (struct bl_rpc_failure){message->code, message->message, message->data};
     return bl_error_set(error, BL_EREFUSED, BL_KIND_DELIVERY, method, NULL,
-                        "%s was answered with error %lld: %s", method, (long long)message->code,
-                        message->message.size > 0 ? message->message.data : "no reason is given");
+                        "%s failed with error %lld: %s", method, (long long)message->code,
+                        message->message.size > 0 ? message->message.data : "no reason given");
 }
 
 static int peer_gone(const char *method, struct bl_error *error)
 {
     return bl_error_set(error, BL_EPIPE, BL_KIND_DELIVERY, method, NULL,
-                        "%s: the other side has gone", method);
+                        "%s: the peer has disconnected", method);
 }
 
 int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
@@ -340,7 +339,7 @@ int bl_rpc_ask(struct bl_rpc *rpc, const char *method, struct bl_text params,
         send_cancel(rpc, ask.id);
     rpc->users--;
     if (rpc->closing)
-        rpc_event_tell(&rpc->progress);
+        rpc_event_signal(&rpc->progress);
     if (code == 0)
         code = ask.code;
     if (code == BL_EPIPE)

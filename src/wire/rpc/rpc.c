@@ -1,17 +1,17 @@
 /* Design notes.
  *
- * One fiber reads and hands each line on; a message of ours is written by whoever makes it, at
- * once, and only what the peer does not take waits for the fiber that writes. That one runs in a
- * shield: what a stop leaves to be said is said after it. A third fiber, where the output is not
- * the input, hears of a reader that goes while there is nothing to write.
+ * One fiber reads and dispatches each line. A message is written at once by the fiber that creates
+ * it; only what the peer does not accept waits for the writing fiber. That fiber runs in a shield,
+ * so that messages are still written after a stop. If output and input differ, a third fiber
+ * detects a reader that disconnects while there is nothing to write.
  *
  * Requests, and lines that are answered with an error, wait for room in the queue and among the
- * calls, and what stands behind them waits with them: so a peer that sends and does not read is
- * bounded. Notifications and answers never wait: a cancel is heard also of a peer that reads
+ * calls, and block the lines behind them. This limits a peer that sends without reading.
+ * Notifications and answers never wait, so a cancel is received even from a peer that reads
  * nothing.
  *
- * Who waits in here and looks at the connection afterwards is counted (`users`): the close waits
- * for them. */
+ * Fibers that wait in a function here and use the connection afterwards are counted (`users`):
+ * close waits for them. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +23,12 @@
 #include "rpc.h"
 
 #define CHUNK_SIZE ((size_t)64 * 1024)
-/* What a long message may leave behind. */
+/* Largest buffer that is kept after a message. */
 #define KEPT_MAX ((size_t)256 * 1024)
-/* How often one is looked at that has sent its last byte, and may still read. */
+/* Poll interval for a peer that has ended its output and may still read. */
 #define HALF_OPEN_NS (100 * BL_NS_PER_MS)
-/* A shield must have an end: this one is never seen. */
-/* For what a peer had written before its side broke. */
-#define REST_NS    (100 * BL_NS_PER_MS)
-#define CENTURY_NS ((uint64_t)100 * 365 * 24 * 3600 * BL_NS_PER_S)
+/* Time to read what a peer wrote before its input broke. */
+#define REST_NS (100 * BL_NS_PER_MS)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
@@ -43,7 +41,7 @@ int rpc_event_wait(struct rpc_event *event)
     return code;
 }
 
-void rpc_event_tell(struct rpc_event *event)
+void rpc_event_signal(struct rpc_event *event)
 {
     for (; event->waiting > 0; event->waiting--)
         bl_semaphore_give(&event->semaphore);
@@ -54,12 +52,12 @@ const char *rpc_origin(const struct bl_rpc *rpc)
     return rpc->options.origin != NULL ? rpc->options.origin : "rpc";
 }
 
-/* ---- The two ends ---------------------------------------------------------------------------- */
+/* ---- Input and output ------------------------------------------------------------------------ */
 
-/* Descriptors that are waited for must not block, and that is a property of what they refer to,
- * which we may share with others: killed with SIGKILL, we could not set it back. So a pipe or
- * terminal is opened anew. -1: that cannot be done (a socket, another user's), or is not needed. */
-static int rpc_open_anew(int fd, int mode)
+/* A descriptor that is waited for must be non-blocking. That is a property of the open file, which
+ * other processes may share, and after SIGKILL it could not be restored. So a pipe or terminal is
+ * opened again. Returns -1 if that is impossible (a socket, another user's file) or not needed. */
+static int rpc_reopen(int fd, int mode)
 {
     struct stat status;
     char path[32];
@@ -71,7 +69,8 @@ static int rpc_open_anew(int fd, int mode)
     return open(path, mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* One that was closed before the start may have been filled with one that goes the other way. */
+/* Checks a descriptor. If it was closed before the start, its number may belong to one of the
+ * opposite direction. */
 static int check_end(int fd, int mode, const char *name, struct bl_error *error)
 {
     struct stat status;
@@ -81,7 +80,7 @@ static int check_end(int fd, int mode, const char *name, struct bl_error *error)
                             "the %s is closed", name);
     if (S_ISDIR(status.st_mode) || (flags & O_PATH) != 0)
         return bl_error_set(error, BL_ENOTSUP, BL_KIND_FILESYSTEM, "open a connection", name,
-                            "the %s is no pipe, socket, terminal or file", name);
+                            "the %s is not a pipe, socket, terminal or file", name);
     return 0;
 }
 
@@ -90,15 +89,15 @@ static int end_open(struct rpc_end *end, int fd, int mode, const char *name, str
     int code = check_end(fd, mode, name, error);
     if (code != 0)
         return code;
-    int anew = rpc_open_anew(fd, mode);
+    int reopened = rpc_reopen(fd, mode);
     end->descriptor = NULL;
-    end->own = anew >= 0;
-    end->fd = end->own ? anew : fd;
+    end->own = reopened >= 0;
+    end->fd = end->own ? reopened : fd;
     code = bl_descriptor_new(end->fd, &end->descriptor);
     if (code == 0 || code == BL_ENOTSUP)
         return 0;
     return bl_error_set(error, code, BL_KIND_RUNTIME, "open a connection", name,
-                        "the %s cannot be watched: %s", name, bl_error_text(code));
+                        "cannot watch the %s: %s", name, bl_error_text(code));
 }
 
 static void end_close(struct rpc_end *end)
@@ -109,7 +108,7 @@ static void end_close(struct rpc_end *end)
     *end = (struct rpc_end){.fd = -1};
 }
 
-/* ---- The end of the peer --------------------------------------------------------------------- */
+/* ---- Disconnected peers ---------------------------------------------------------------------- */
 
 static void rpc_lose(struct bl_rpc *rpc, const char *why)
 {
@@ -121,7 +120,7 @@ static void rpc_lose(struct bl_rpc *rpc, const char *why)
             rpc->options.gone(rpc->options.context, why);
         rpc_calls_stop(rpc, BL_STOP_CLIENT_GONE);
     }
-    rpc_event_tell(&rpc->progress);
+    rpc_event_signal(&rpc->progress);
 }
 
 static void forget_output(struct bl_rpc *rpc)
@@ -138,9 +137,9 @@ void rpc_takes_nothing(struct bl_rpc *rpc)
     rpc_asks_fail(rpc);
 }
 
-/* Of a peer that has closed its side, or ended, there may be answers left to be read: the end of
- * those ends the wait for them. Of a pipe the other end may stay open all the same, so that has a
- * limit. */
+/* Handles failed output. A peer that has closed its side or has ended may have left answers to be
+ * read, so reading continues until they end. The other end of a pipe may stay open, so for a pipe
+ * that time is limited. */
 static void rpc_broken(struct bl_rpc *rpc)
 {
     bool socket = rpc->queue.socket && rpc->in.fd == rpc->out.fd;
@@ -167,7 +166,7 @@ int bl_rpc_wait_gone(struct bl_rpc *rpc)
         code = BL_ECLOSED;
     rpc->users--;
     if (rpc->closing)
-        rpc_event_tell(&rpc->progress);
+        rpc_event_signal(&rpc->progress);
     return code;
 }
 
@@ -200,7 +199,7 @@ void rpc_send(struct bl_rpc *rpc)
     rpc_forget(&rpc->message);
 }
 
-/* Waits until the peer takes more; gives it up when it took nothing for too long. */
+/* Waits until the peer accepts more; disconnects it if it has accepted nothing for too long. */
 static int await_writable(struct bl_rpc *rpc)
 {
     struct bl_scope limit, *outer = bl_scope_current();
@@ -219,7 +218,7 @@ static void write_waiting(struct bl_rpc *rpc)
         uint64_t before = rpc->queue.accepted;
         int written = rpc->broken ? 0 : rpc_queue_write(&rpc->queue);
         if (rpc->queue.accepted != before || written == 0)
-            rpc_event_tell(&rpc->progress);
+            rpc_event_signal(&rpc->progress);
         if (written == BL_EAGAIN) {
             code = await_writable(rpc);
         } else if (written != 0) {
@@ -234,7 +233,7 @@ static void write_waiting(struct bl_rpc *rpc)
 static int fiber_ended(struct bl_rpc *rpc)
 {
     rpc->fibers--;
-    rpc_event_tell(&rpc->progress);
+    rpc_event_signal(&rpc->progress);
     return 0;
 }
 
@@ -242,7 +241,7 @@ static int rpc_write_main(void *argument)
 {
     struct bl_rpc *rpc = argument;
     if (!rpc->ended) {
-        bl_shield_begin(&rpc->writing, CENTURY_NS);
+        bl_shield_begin(&rpc->writing, BL_NEVER);
         rpc->writing_begun = true;
         write_waiting(rpc);
         rpc->writing_begun = false;
@@ -251,7 +250,7 @@ static int rpc_write_main(void *argument)
     return fiber_ended(rpc);
 }
 
-/* Both directions are closed. */
+/* True if both directions are closed. */
 static bool hung_up(int fd)
 {
     struct pollfd look = {.fd = fd};
@@ -271,7 +270,7 @@ static int rpc_watch_main(void *argument)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Until one more may be answered, and (of requests) be at work. */
+/* Waits until another answer can be queued and, for a request, another call can be started. */
 static int await_place(struct bl_rpc *rpc, bool request)
 {
     int code = bl_check();
@@ -299,7 +298,7 @@ static int rpc_take_message(struct bl_rpc *rpc, const struct bl_rpc_message *mes
     int code = 0;
     switch (message->type) {
     case BL_RPC_REQUEST:
-        if (rpc->broken) /* nobody would hear the answer */
+        if (rpc->broken) /* the answer could not be delivered */
             return 0;
         code = await_place(rpc, true);
         if (code == 0)
@@ -322,7 +321,7 @@ static int rpc_take_line(void *context, struct bl_text line, bool too_long)
     struct bl_rpc_fault fault = {.code = BL_RPC_PARSE};
     int code;
     if (too_long) {
-        snprintf(fault.message, sizeof fault.message, "a line has at most %zu bytes",
+        snprintf(fault.message, sizeof fault.message, "line too long (the limit is %zu bytes)",
                  rpc->options.line_max);
         return rpc_take_fault(rpc, &fault, line);
     }
@@ -338,7 +337,7 @@ static int rpc_take_line(void *context, struct bl_text line, bool too_long)
     return code;
 }
 
-/* Some bytes; 0 of them is the end, as is an error. */
+/* Reads some bytes; 0 bytes mean the end of file or an error. */
 static int rpc_read_some(struct bl_rpc *rpc, char *chunk, bool wait, size_t *ret_size)
 {
     int code = wait && rpc->in.descriptor != NULL
@@ -360,7 +359,7 @@ static int rpc_read_some(struct bl_rpc *rpc, char *chunk, bool wait, size_t *ret
     return code;
 }
 
-/* 0 at the end of input; else why reading has stopped. */
+/* Returns 0 at the end of input, or why reading has stopped. */
 static int rpc_read_lines(struct bl_rpc *rpc)
 {
     char *chunk = bl_alloc(CHUNK_SIZE);
@@ -379,7 +378,7 @@ static int rpc_read_lines(struct bl_rpc *rpc)
     return code;
 }
 
-/* Until something has changed, but no longer than that. */
+/* Waits for progress, for `limit_ns` at most. */
 static void rpc_await_progress(struct bl_rpc *rpc, uint64_t limit_ns)
 {
     struct bl_scope limit;
@@ -388,7 +387,7 @@ static void rpc_await_progress(struct bl_rpc *rpc, uint64_t limit_ns)
     bl_limit_end(&limit);
 }
 
-/* It has sent its last byte, and may still wait for answers. */
+/* Waits while a peer that has ended its output may still wait for answers. */
 static int await_hang_up(struct bl_rpc *rpc)
 {
     int code = 0;
@@ -424,7 +423,7 @@ static int rpc_open_ends(struct bl_rpc *rpc, const struct bl_rpc_options *option
     if (code == 0 && options->out == options->in) {
         rpc->out = rpc->in;
         code = check_end(options->out, O_WRONLY, "output", error);
-        if (code == 0 && rpc->in.own) /* a terminal, opened to be read */
+        if (code == 0 && rpc->in.own) /* a terminal that was opened for reading */
             code = end_open(&rpc->out, options->out, O_WRONLY, "output", error);
     } else if (code == 0) {
         code = end_open(&rpc->out, options->out, O_WRONLY, "output", error);
@@ -509,7 +508,7 @@ int bl_rpc_open(struct bl_nursery *nursery, const struct bl_rpc_options *options
     return 0;
 }
 
-/* What is queued has so long to get out. */
+/* Waits until the queue is written, for `linger_ns` at most. */
 static void rpc_linger(struct bl_rpc *rpc, uint64_t linger_ns)
 {
     uint64_t end_ns = bl_time_add(bl_now_ns(), linger_ns), now_ns;
@@ -526,8 +525,8 @@ void bl_rpc_close(struct bl_rpc *rpc, uint64_t linger_ns)
     bl_scope_stop(&rpc->reading, BL_STOP_SHUTDOWN, rpc_origin(rpc));
     rpc_calls_stop(rpc, BL_STOP_SHUTDOWN);
     rpc_asks_fail(rpc);
-    rpc_event_tell(&rpc->progress);
-    bl_shield_begin(&shield, CENTURY_NS);
+    rpc_event_signal(&rpc->progress);
+    bl_shield_begin(&shield, BL_NEVER);
     while (rpc->call_count > 0 || rpc->users > 0)
         rpc_event_wait(&rpc->progress);
     if (rpc->queue.size > 0 && linger_ns > 0)

@@ -1,4 +1,4 @@
-/* What the files of JSON-RPC share. */
+/* Declarations shared by the files of JSON-RPC. */
 #ifndef BELAY_WIRE_RPC_PARTS_H
 #define BELAY_WIRE_RPC_PARTS_H
 
@@ -6,95 +6,96 @@
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Cuts bytes into lines at LF, and at nothing else. One that is too long is told once, as soon as
- * it is, and skipped to its end without being kept. Embedded by its owner. */
+/* Splits bytes into lines at LF only. A line that is too long is reported once, as soon as that is
+ * known, and skipped without storing it. Embedded by its owner. */
 struct rpc_lines {
-    struct bl_buffer pending; /* of a line that has not ended */
+    struct bl_buffer pending; /* an unfinished line */
     size_t line_max;
     bool skipping;
 };
 
-/* `line` without LF and a CR before it; empty and `too_long`: one that was. What it returns other
- * than 0 ends the feeding. May wait. */
+/* Takes a line without LF or CRLF, or an empty one with `too_long`. A result other than 0 ends the
+ * feed. May wait. */
 typedef int rpc_line_take(void *context, struct bl_text line, bool too_long);
 
 void rpc_lines_init(struct rpc_lines *lines, size_t line_max);
 void rpc_lines_done(struct rpc_lines *lines);
 int rpc_lines_feed(struct rpc_lines *lines, struct bl_text bytes, rpc_line_take *take,
                    void *context);
-/* The end of input: what stands without an LF is a line, too. */
+/* Ends the input: the rest without an LF is a line, too. */
 int rpc_lines_end(struct rpc_lines *lines, rpc_line_take *take, void *context);
 
-/* ---- What waits to be written ---------------------------------------------------------------- */
+/* ---- Output queue ---------------------------------------------------------------------------- */
 
-/* Messages in order. A message is written at once where nothing waits before it. Embedded by its
+/* Messages in order. A message is written at once if none is queued before it. Embedded by its
  * owner. */
 struct rpc_queue {
     int fd;
     bool socket;
-    bool quiet; /* SIGPIPE must be kept from coming */
+    bool quiet; /* SIGPIPE must be suppressed */
     struct bl_list blocks;
-    size_t gone;         /* bytes of the first block that went out */
-    size_t size;         /* bytes that wait */
-    uint64_t accepted;   /* bytes that went out, ever */
-    uint64_t waiting_ns; /* since when nothing has gone out, while something waits */
+    size_t gone;         /* bytes of the first block already written */
+    size_t size;         /* bytes queued */
+    uint64_t accepted;   /* bytes written so far */
+    uint64_t waiting_ns; /* time of the last progress while bytes are queued */
 };
 
 void rpc_queue_init(struct rpc_queue *queue, int fd);
-void rpc_queue_clear(struct rpc_queue *queue); /* forgets what waits */
-/* Takes a message, with its LF. 0: nothing waits; BL_EAGAIN: something does; else it cannot be
- * written. */
+void rpc_queue_clear(struct rpc_queue *queue); /* drops all queued messages */
+/* Takes a message with its LF. Returns 0 if nothing is queued, BL_EAGAIN if something is, or
+ * another code if the output fails. */
 int rpc_queue_put(struct rpc_queue *queue, struct bl_text message);
-/* The same, and what comes under that key may be put into it: `tail_size` of its last bytes stand
- * after the text. */
+/* The same; text may be added to this message under `key`. Its last `tail_size` bytes come after
+ * the text. */
 int rpc_queue_put_open(struct rpc_queue *queue, struct bl_text message, struct bl_text key,
                        size_t tail_size);
-/* Puts `text` before the tail of the last message. False: that has another key, or goes out
- * already, or there is none. */
+/* Inserts `text` before the tail of the last message. Returns false if there is none, if it has
+ * another key, or if it is already being written. */
 bool rpc_queue_join(struct rpc_queue *queue, struct bl_text key, struct bl_text text);
-/* Writes what the descriptor takes. As rpc_queue_put. */
+/* Writes as much as the descriptor takes. Returns the codes of rpc_queue_put. */
 int rpc_queue_write(struct rpc_queue *queue);
 
 /* ---- A connection ---------------------------------------------------------------------------- */
 
-/* Something that several fibers may wait for. */
+/* An event for which several fibers can wait. */
 struct rpc_event {
     struct bl_semaphore semaphore;
     unsigned waiting;
 };
 
-/* One direction. */
+/* One direction of a connection. */
 struct rpc_end {
     int fd;
-    bool own;                         /* opened anew: ours to close */
-    struct bl_descriptor *descriptor; /* NULL: it never blocks (a regular file) */
+    bool own;                         /* opened again by us, so closed by us */
+    struct bl_descriptor *descriptor; /* NULL: never blocks (a regular file) */
 };
 
 struct bl_rpc {
     struct bl_rpc_options options;
     struct bl_nursery *nursery;
     struct rpc_end in;
-    struct rpc_end out; /* `descriptor` is that of `in` where both are one */
+    struct rpc_end out; /* shares the descriptor of `in` if both are the same */
     struct rpc_lines lines;
     struct rpc_queue queue;
-    struct bl_buffer message; /* that is made just now */
-    struct bl_buffer escaped; /* a piece of text */
-    struct bl_arena arena;    /* of the line that is read just now */
+    struct bl_buffer message; /* the message being written */
+    struct bl_buffer escaped; /* an escaped piece of text */
+    struct bl_arena arena;    /* for the line being read */
     struct bl_scope reading;
-    struct bl_scope writing; /* a shield: answers go out whatever stops */
+    struct bl_scope writing; /* a shield: answers are written regardless of stops */
     bool writing_begun;
-    struct bl_semaphore more; /* for the fiber that writes; */
-    bool idle;                /* which waits for it */
+    struct bl_semaphore more; /* wakes the writing fiber */
+    bool idle;                /* the writing fiber waits for `more` */
     struct rpc_event
-        progress; /* bytes went out, a call or a fiber has ended, or the peer has gone */
+        progress; /* bytes were written, a call or a fiber has ended, or the peer is disconnected */
     struct bl_list calls;
     uint32_t call_count;
     struct bl_list asks;
     int64_t next_id;
-    uint32_t fibers;      /* that read, write and watch */
-    uint32_t users;       /* who wait in here, and look at it after */
-    const char *gone_why; /* NULL: it is there */
-    bool broken;          /* nothing can be written */
+    uint32_t fibers;      /* reading, writing and watching fibers */
+    uint32_t users;       /* fibers that wait in a function here and use the connection
+                             afterwards */
+    const char *gone_why; /* NULL: connected */
+    bool broken;          /* output has failed */
     bool input_ended;     /* or is not read any more */
     bool closing;
     bool ended;
@@ -113,22 +114,23 @@ struct bl_rpc_call {
 };
 
 int rpc_event_wait(struct rpc_event *event);
-void rpc_event_tell(struct rpc_event *event);
+void rpc_event_signal(struct rpc_event *event);
 
-/* Sends what stands in `rpc->message`, without its LF; never waits. */
+/* Sends `rpc->message`, which has no LF; never waits. */
 void rpc_send(struct bl_rpc *rpc);
-void rpc_forget(struct bl_buffer *buffer);   /* empties it; what is large is given back */
-void rpc_sent(struct bl_rpc *rpc, int code); /* what the queue said */
-/* The peer has let too much pile up, or for too long: it is gone. */
+void rpc_forget(struct bl_buffer *buffer);   /* empties the buffer, and frees it if it is large */
+void rpc_sent(struct bl_rpc *rpc, int code); /* handles the result of the queue */
+/* The peer has let too much pile up, or for too long: disconnects it. */
 void rpc_takes_nothing(struct bl_rpc *rpc);
 const char *rpc_origin(const struct bl_rpc *rpc);
 
-/* A request, in the fiber that reads: has it served. Takes `rpc->arena`, where it was read into. */
+/* Serves a request; called in the reading fiber. Takes over `rpc->arena`, which holds the message.
+ */
 void rpc_call_begin(struct bl_rpc *rpc, const struct bl_rpc_message *message);
 void rpc_calls_stop(struct bl_rpc *rpc, enum bl_stop_reason reason);
-/* An answer to something that was asked. */
+/* Handles an answer to one of our requests. */
 void rpc_ask_end(struct bl_rpc *rpc, const struct bl_rpc_message *message, struct bl_text line);
-/* Nobody will answer any more. */
+/* Fails all of our requests that are waiting for an answer. */
 void rpc_asks_fail(struct bl_rpc *rpc);
 
 #endif

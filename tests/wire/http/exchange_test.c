@@ -12,15 +12,15 @@
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
-/* One phase in which an exchange hangs. */
+/* A phase in which an exchange blocks. */
 struct phase_case {
     const char *name;
     const char *place;
     const struct peer_act *acts;
     bool secure;
     bool through_proxy;
-    bool names;   /* the name server says nothing */
-    bool backlog; /* the port's queue is full */
+    bool names;   /* the name server does not answer */
+    bool backlog; /* the listen queue is full */
     size_t body_size;
 };
 
@@ -57,7 +57,7 @@ static const struct phase_case phases[] = {
     {"mid-UTF-8", "stream cut after 8 bytes", silent_in_a_character, .secure = false},
 };
 
-/* A socket that takes no more connections: what comes hangs in connect. */
+/* A socket that accepts no more connections: clients block in connect. */
 struct full_port {
     int fd;
     int fillers[4];
@@ -96,8 +96,8 @@ static void full_port_close(struct full_port *full)
     close(full->fd);
 }
 
-/* One certificate to trust, of nobody: reading all that a system has takes seconds where each
- * allocation is followed up. */
+/* One trusted certificate that belongs to no server: reading all of the system's takes seconds
+ * under a checker that tracks allocations. */
 static const char nobody[] = "-----BEGIN CERTIFICATE-----\n"
                              "MIIBeDCCAR+gAwIBAgIUdls+f7EbNMc/3Bsgm4yjfJDeDK0wCgYIKoZIzj0EAwIw\n"
                              "ETEPMA0GA1UEAwwGbm9ib2R5MCAXDTI2MTExNjAzMDc0NloYDzIxMjYxMDIzMDMw\n"
@@ -117,7 +117,7 @@ static void write_nobody(char *path)
     close(fd);
 }
 
-/* What a case needs around it. */
+/* The environment of a case. */
 struct scenery {
     struct bl_nursery nursery;
     struct peer *peer;
@@ -169,7 +169,7 @@ static void scenery_close(struct scenery *scenery, struct asking *asking)
     bl_free(scenery->body);
 }
 
-/* Waits until the exchange hangs where it should. */
+/* Waits until the exchange blocks in its phase. */
 static void await_phase(const struct phase_case *phase, const struct scenery *scenery)
 {
     char bytes[512];
@@ -261,8 +261,7 @@ static void P4_each_timer_has_its_own_code(void **state BL_UNUSED)
 
 static int slow_upload(void *argument)
 {
-    /* The peer reads a little at a time: each read is progress, all of it takes longer than the
-     * timer. */
+    /* The peer reads slowly: each read is progress, but all of it takes longer than the timer. */
     struct peer_act acts[40] = {0};
     static struct asking asking;
     struct bl_nursery nursery;
@@ -270,7 +269,7 @@ static int slow_upload(void *argument)
 
     (void)argument;
     for (size_t i = 0; i < 8; i++) {
-        acts[2 * i] = (struct peer_act){.type = PEER_PAUSE, .pause_ns = 60 * MS};
+        acts[2 * i] = (struct peer_act){.type = PEER_PAUSE, .pause_ns = 300 * MS};
         acts[2 * i + 1] = (struct peer_act){.type = PEER_READ_SOME, .number = 2u << 20};
     }
     acts[16] = (struct peer_act){.type = PEER_READ_REQUEST};
@@ -283,7 +282,7 @@ static int slow_upload(void *argument)
     char *body = bl_alloc(size);
     memset(body, 'x', size);
     asking.request.body = (struct bl_text){body, size};
-    asking.request.first_byte_ns = 300 * MS;
+    asking.request.first_byte_ns = 2000 * MS;
     CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), 0);
     CHECK_EQUAL(asking.body.size, 2);
     bl_free(body);
@@ -321,7 +320,8 @@ static int reuse(void *argument)
         CHECK_EQUAL(ask(&asking, peer_url(peer, "/")), 0);
     CHECK_EQUAL(peer_connections(peer), 1);
     CHECK_EQUAL(peer_requests(peer), 10);
-    /* Another client, say of another key, has its own; this one is stopped in the middle. */
+    /* Another client, for example with another key, has its own connection; this one is stopped in
+     * the middle. */
     asking_init(&other);
     asker_start(&asker, &other, peer_url(peer, "/"));
     while (peer_requests(peer) < 11)
@@ -380,7 +380,7 @@ static void P9_kept_connection_that_the_server_closed_is_replaced(void **state B
 
 #define MANY 100
 
-/* The pieces of an answer, told apart by their time. */
+/* The pieces of a response, distinguished by their time. */
 static const struct peer_act counts[] = {
     {.type = PEER_READ_REQUEST},
     {.type = PEER_SEND, .bytes = {CHUNKED, sizeof CHUNKED - 1}},
@@ -430,7 +430,7 @@ static int one_of_many(void *argument)
     return 0;
 }
 
-static void P3_stopping_one_of_a_hundred_leaves_the_others_as_they_are(void **state BL_UNUSED)
+static void P3_stopping_one_of_a_hundred_does_not_affect_the_others(void **state BL_UNUSED)
 {
     run_in_loop(one_of_many, NULL);
 }
@@ -470,7 +470,7 @@ static int slow_reader(void *argument)
     for (int i = 0; i < 2; i++) /* the second finds them there */
         CHECK_EQUAL(bl_exchange_headers(exchange), 0);
     double before_kib = figure_memory_kib();
-    /* Longer than the stall timer: it does not run while nobody waits. */
+    /* Longer than the stall timer, which does not run while no reader waits. */
     bl_sleep(suite_rounds(500, 5000) * MS);
     int code;
     while ((code = bl_exchange_read(exchange, &bytes)) == 0 && bytes.size > 0) {
@@ -491,12 +491,12 @@ static int slow_reader(void *argument)
     return 0;
 }
 
-static void P15_reader_that_takes_its_time_loses_nothing_and_costs_no_memory(void **state BL_UNUSED)
+static void P15_slow_reader_loses_nothing_and_costs_no_memory(void **state BL_UNUSED)
 {
     run_in_loop(slow_reader, NULL);
 }
 
-/* A reader that does not hear the stop until the server has seen it. */
+/* A reader that does not notice the stop before the server has. */
 struct deaf_reader {
     struct bl_client *client;
     struct bl_http_request request;
@@ -567,10 +567,10 @@ static void P15_stop_closes_the_socket_of_a_reader_that_blocks(void **state BL_U
 }
 
 SUITE(exchange, cmocka_unit_test(P1_stop_in_each_phase_closes_the_socket_at_once),
-      cmocka_unit_test(P3_stopping_one_of_a_hundred_leaves_the_others_as_they_are),
+      cmocka_unit_test(P3_stopping_one_of_a_hundred_does_not_affect_the_others),
       cmocka_unit_test(P4_each_timer_has_its_own_code),
       cmocka_unit_test(upload_that_makes_progress_is_not_late),
       cmocka_unit_test(P8_calls_in_a_row_open_one_connection_and_a_stop_costs_one),
       cmocka_unit_test(P9_kept_connection_that_the_server_closed_is_replaced),
-      cmocka_unit_test(P15_reader_that_takes_its_time_loses_nothing_and_costs_no_memory),
+      cmocka_unit_test(P15_slow_reader_loses_nothing_and_costs_no_memory),
       cmocka_unit_test(P15_stop_closes_the_socket_of_a_reader_that_blocks));

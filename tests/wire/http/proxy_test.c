@@ -107,7 +107,7 @@ static const struct {
     {"2001:db8::/33", "http://[2001:db8:8000::1]", false},
     {"::/0", "http://[fd00::1]", true},
     {"10.0.0.0/8", "http://ten.test", false},
-    /* Networks that are none cover nothing. */
+    /* Invalid networks cover nothing. */
     {"10.0.0.0/33", "http://10.0.0.0", false},
     {"10.0.0.0/-1", "http://10.0.0.0", false},
     {"10.0.0.0/", "http://10.0.0.0", false},
@@ -155,7 +155,7 @@ static void check_value(const char *got, const char *expected)
         assert_string_equal(got, expected);
 }
 
-static void the_environment_is_read_small_letters_first(void **state)
+static void lower_case_variables_take_precedence(void **state)
 {
     (void)state;
     struct bl_proxies proxies;
@@ -178,7 +178,7 @@ static void the_environment_is_read_small_letters_first(void **state)
     check_value(proxies.no, "lower-n");
 }
 
-static void in_a_cgi_program_the_http_proxy_is_read_in_small_letters_only(void **state)
+static void cgi_program_reads_only_lower_case_http_proxy(void **state)
 {
     (void)state;
     struct bl_proxies proxies;
@@ -195,7 +195,7 @@ static void in_a_cgi_program_the_http_proxy_is_read_in_small_letters_only(void *
 SUITE(proxy, cmocka_unit_test(the_proxy_of_the_scheme_comes_before_that_of_all),
       cmocka_unit_test(loopback_is_always_direct),
       cmocka_unit_test(exemptions_are_names_suffixes_networks_and_ports),
-      cmocka_unit_test_setup_teardown(the_environment_is_read_small_letters_first,
-                                      forget_environment, forget_environment),
-      cmocka_unit_test_setup_teardown(in_a_cgi_program_the_http_proxy_is_read_in_small_letters_only,
+      cmocka_unit_test_setup_teardown(lower_case_variables_take_precedence, forget_environment,
+                                      forget_environment),
+      cmocka_unit_test_setup_teardown(cgi_program_reads_only_lower_case_http_proxy,
                                       forget_environment, forget_environment));

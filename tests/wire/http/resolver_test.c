@@ -5,7 +5,7 @@
 
 #include "asking.h"
 
-/* A name server on loopback: "there.test" is 127.0.0.1, all other names do not exist. */
+/* A name server on loopback: "there.test" is 127.0.0.1, and no other name exists. */
 struct name_server {
     struct bl_nursery nursery;
     int fd;
@@ -31,7 +31,7 @@ static size_t make_answer(unsigned char *bytes, size_t size)
     bytes[2] = 0x81;
     bytes[3] = known ? 0x80 : 0x83;
     bytes[7] = known && wants_four;
-    /* Without the additional records of the question. */
+    /* Without the additional records of the query. */
     memset(bytes + 8, 0, 4);
     if (!known || !wants_four)
         return question;
@@ -108,14 +108,14 @@ static int names(void *argument)
     CHECK(bl_text_starts_with(host, BL_TEXT("there.test:")));
     unsigned queries = server.queries;
     CHECK(queries > 0);
-    /* What is known is not asked again, on a new connection either. */
+    /* A stored name is not looked up again, even for a new connection. */
     CHECK_EQUAL(ask(&asking, url), 0);
     CHECK_EQUAL(peer_connections(peer), 2);
     CHECK_EQUAL(server.queries, queries);
     CHECK_EQUAL(ask(&asking, "http://missing.test/"), BL_EIO);
     CHECK(strcmp(asking.failure.code, "dns") == 0);
     CHECK(strstr(asking.failure.message, "missing.test") != NULL);
-    /* A name that needs no server. */
+    /* A name that needs no lookup. */
     snprintf(url, sizeof url, "http://localhost:%u/", peer_port(peer));
     queries = server.queries;
     CHECK_EQUAL(ask(&asking, url), 0);
@@ -143,7 +143,7 @@ static int system_names(void *argument)
     struct peer *peer = peer_start(&nursery, &answering, 1);
     asking_init(&asking);
     asking.options.system_resolver = true;
-    /* Not one that is known without asking, but one that no resolver asks the network for. */
+    /* A name that must be looked up, but without the network. */
     snprintf(url, sizeof url, "http://localhost.:%u/", peer_port(peer));
     int code = ask(&asking, url);
     if (code == 0)
@@ -162,5 +162,40 @@ static void the_system_can_be_asked_instead(void **state BL_UNUSED)
     run_in_loop(system_names, NULL);
 }
 
-SUITE(resolver, cmocka_unit_test(names_are_asked_for_once_and_kept),
+/* Any name may resolve to an address here: what counts is the address of the connection. */
+static int inner_names(void *argument)
+{
+    static struct asking asking;
+    struct name_server server;
+    struct bl_nursery nursery;
+    char url[64];
+
+    (void)argument;
+    name_server_start(&server);
+    bl_nursery_init(&nursery, bl_scope_current());
+    struct peer *peer = peer_start(&nursery, &answering, 1);
+    asking_init(&asking);
+    asking.options.name_servers = server.address;
+    asking.options.public_only = true;
+    snprintf(url, sizeof url, "http://there.test:%u/", peer_port(peer));
+    CHECK_EQUAL(ask(&asking, url), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "address") == 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/", peer_port(peer));
+    CHECK_EQUAL(ask(&asking, url), BL_EIO);
+    CHECK(strcmp(asking.failure.code, "address") == 0);
+    CHECK_EQUAL(peer_connections(peer), 0);
+    asking_done(&asking);
+    peer_stop(peer);
+    bl_nursery_done(&nursery);
+    name_server_stop(&server);
+    return 0;
+}
+
+static void a_name_that_leads_to_a_private_address_is_refused(void **state BL_UNUSED)
+{
+    run_in_loop(inner_names, NULL);
+}
+
+SUITE(resolver, cmocka_unit_test(a_name_that_leads_to_a_private_address_is_refused),
+      cmocka_unit_test(names_are_asked_for_once_and_kept),
       cmocka_unit_test(the_system_can_be_asked_instead));

@@ -5,7 +5,7 @@
 static const struct {
     struct bl_text bytes;
     int status;
-    const char *has; /* NULL: not looked at */
+    const char *has; /* NULL: not checked */
 } requests[] = {
     {BL_TEXT("GET /a?b=c HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n"), 200, "GET /a?b=c \n"},
     {BL_TEXT("GET /a HTTP/1.1\n"
@@ -73,7 +73,7 @@ static const struct {
              "1FFFFFFFFFFFFFFFF\r\n"),
      400, NULL},
     {BL_TEXT("POST / HTTP/1.1\r\n" HOST "Expect: wonders\r\nContent-Length: 1\r\n\r\n"), 417, NULL},
-    /* Only this machine's own names. */
+    /* Only host names of this machine. */
     {BL_TEXT("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), 403, NULL},
     {BL_TEXT("GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.test:80\r\n\r\n"), 403, NULL},
     {BL_TEXT("GET / HTTP/1.1\r\nHost: 192.168.1.1\r\n\r\n"), 403, NULL},
@@ -229,7 +229,7 @@ static int expect_to_continue(void *argument)
     return 0;
 }
 
-IN_LOOP(a_client_that_asks_first_is_told_to_continue_or_why_not, expect_to_continue)
+IN_LOOP(client_that_expects_100_continue_gets_it_or_a_refusal, expect_to_continue)
 
 static int keep_and_pipeline(void *argument)
 {
@@ -272,7 +272,7 @@ static void answer_by_path(void *context, struct bl_http_call *call)
     struct desk *desk = context;
     struct bl_text path = bl_http_call_path(call);
     struct bl_http_header type = {BL_TEXT("X-Kind"), BL_TEXT("a \tb")};
-    /* Not the caller's to say. */
+    /* Headers that only the server sets. */
     struct bl_http_header ours[] = {{BL_TEXT("Content-Length"), BL_TEXT("99")},
                                     {BL_TEXT("connection"), BL_TEXT("upgrade")},
                                     {BL_TEXT("Transfer-Encoding"), BL_TEXT("gzip")},
@@ -311,7 +311,7 @@ static void answer_by_path(void *context, struct bl_http_call *call)
     }
 }
 
-/* One connection for each question, closed by us after what was awaited. */
+/* Opens one connection for each request, closed by the test after the awaited text. */
 static void ask(uint16_t port, struct guest *guest, const char *method, const char *path,
                 const char *version, const char *awaited)
 {
@@ -385,7 +385,7 @@ static int read_pieces(void *argument)
     CHECK_EQUAL(guest_await(&guest, "\r\n0\r\n\r\n"), 0);
     guest_close(&guest);
 
-    /* An older client gets them without frames, and the end of the connection as the end. */
+    /* An HTTP/1.0 client gets them without chunks, and the end of the connection as the end. */
     ask(house.port, &guest, "GET", "/pieces", "HTTP/1.0", "Connection: close\r\n\r\n");
     CHECK_EQUAL(guest_read_all(&guest), BL_ECLOSED);
     CHECK(bl_text_ends_with(bl_buffer_text(&guest.got), BL_TEXT("\r\n\r\n0123456789abcdef\n")));
@@ -416,7 +416,7 @@ static int read_heads(void *argument)
     return 0;
 }
 
-IN_LOOP(a_head_has_no_body_and_the_connection_goes_on, read_heads)
+IN_LOOP(response_to_head_has_no_body_and_keeps_the_connection, read_heads)
 
 static int read_what_is_cut(void *argument)
 {
@@ -439,7 +439,7 @@ static int read_what_is_cut(void *argument)
     return 0;
 }
 
-IN_LOOP(what_is_left_unfinished_or_cut_ends_with_a_reset, read_what_is_cut)
+IN_LOOP(unfinished_or_aborted_response_ends_with_a_reset, read_what_is_cut)
 
 static void answer_badly(void *context, struct bl_http_call *call)
 {
@@ -490,7 +490,7 @@ static int read_after_bad_answers(void *argument)
 
 IN_LOOP(an_answer_that_cannot_be_sent_is_refused_and_another_can, read_after_bad_answers)
 
-/* ---- Who is let in --------------------------------------------------------------------------- */
+/* ---- Admission ---- */
 
 static bool knows_name(void *context, struct bl_text host)
 {
@@ -498,7 +498,7 @@ static bool knows_name(void *context, struct bl_text host)
     return bl_text_equal(host, BL_TEXT("name.test"));
 }
 
-/* By its path: let in, turned away with an answer or without one. */
+/* By its path: admits, or refuses with or without an answer. */
 static bool admit_some(void *context, struct bl_http_call *call)
 {
     unsigned *seen = context;
@@ -535,7 +535,7 @@ static int ask_at_the_door(void *argument)
          200, "size 3HTTP/1.1 401 Unauthorized\r\n"},
         {BL_TEXT("POST /away HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc"), 401,
          "Connection: close\r\n"},
-        /* It is not asked for what nobody would read. */
+        /* The client is not asked for a body that would not be read. */
         {BL_TEXT("POST /away HTTP/1.1\r\n" HOST
                  "Expect: 100-continue\r\nContent-Length: 99\r\n\r\n"),
          401, "who are you"},
@@ -578,17 +578,17 @@ static int ask_at_the_door(void *argument)
     return 0;
 }
 
-IN_LOOP(a_request_may_be_turned_away_before_its_body, ask_at_the_door)
+IN_LOOP(request_may_be_refused_before_its_body, ask_at_the_door)
 
 SUITE(server_call, cmocka_unit_test(good_requests_are_served_and_bad_ones_refused_with_a_status),
       cmocka_unit_test(a_request_may_come_byte_by_byte),
       cmocka_unit_test(a_head_over_its_limits_is_refused),
       cmocka_unit_test(a_client_that_sends_too_much_still_reads_why),
-      cmocka_unit_test(a_client_that_asks_first_is_told_to_continue_or_why_not),
+      cmocka_unit_test(client_that_expects_100_continue_gets_it_or_a_refusal),
       cmocka_unit_test(a_connection_serves_one_request_after_the_other),
       cmocka_unit_test(a_whole_answer_is_framed_and_dated),
       cmocka_unit_test(an_answer_in_pieces_is_chunked_or_ends_with_the_connection),
-      cmocka_unit_test(a_head_has_no_body_and_the_connection_goes_on),
-      cmocka_unit_test(what_is_left_unfinished_or_cut_ends_with_a_reset),
+      cmocka_unit_test(response_to_head_has_no_body_and_keeps_the_connection),
+      cmocka_unit_test(unfinished_or_aborted_response_ends_with_a_reset),
       cmocka_unit_test(an_answer_that_cannot_be_sent_is_refused_and_another_can),
-      cmocka_unit_test(a_request_may_be_turned_away_before_its_body));
+      cmocka_unit_test(request_may_be_refused_before_its_body));

@@ -2,7 +2,7 @@
 
 #include "house.h"
 
-/* ---- The peer of other tests ----------------------------------------------------------------- */
+/* ---- The peer used by other tests ---- */
 
 static int talk_to_peer(void *argument)
 {
@@ -72,7 +72,7 @@ static int talk_to_peer(void *argument)
     return 0;
 }
 
-IN_LOOP(the_peer_of_tests_does_what_its_script_says, talk_to_peer)
+IN_LOOP(peer_of_tests_follows_its_script, talk_to_peer)
 
 static int knock_at_full_peer(void *argument)
 {
@@ -107,7 +107,7 @@ static int knock_at_full_peer(void *argument)
 
 IN_LOOP(a_peer_without_script_leaves_connections_half_open, knock_at_full_peer)
 
-/* ---- Clients that go ------------------------------------------------------------------------- */
+/* ---- Clients that disconnect ---- */
 
 static int go_away(void *argument)
 {
@@ -137,7 +137,7 @@ static int go_away(void *argument)
     return 0;
 }
 
-IN_LOOP(a_call_stops_when_its_client_goes, go_away)
+IN_LOOP(call_stops_when_its_client_disconnects, go_away)
 
 static int go_away_early(void *argument)
 {
@@ -164,7 +164,7 @@ static int go_away_early(void *argument)
     return 0;
 }
 
-IN_LOOP(a_client_that_goes_before_its_request_is_whole_is_not_served, go_away_early)
+IN_LOOP(client_that_disconnects_in_its_request_is_not_served, go_away_early)
 
 static int shut_down_half(void *argument)
 {
@@ -192,7 +192,7 @@ static int shut_down_half(void *argument)
     return 0;
 }
 
-IN_LOOP(a_client_that_sends_no_more_gets_what_is_answered_at_once, shut_down_half)
+IN_LOOP(client_that_shut_down_its_sending_side_gets_immediate_responses, shut_down_half)
 
 static int read_nothing(void *argument)
 {
@@ -210,10 +210,10 @@ static int read_nothing(void *argument)
     getrusage(RUSAGE_SELF, &before);
     bl_sleep(50 * BL_NS_PER_MS);
     getrusage(RUSAGE_SELF, &after);
-    CHECK_EQUAL(house.desk.serving, 1); /* it waits, */
+    CHECK_EQUAL(house.desk.serving, 1); /* it waits */
     long long used_us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000000LL +
                         after.ru_utime.tv_usec - before.ru_utime.tv_usec;
-    CHECK(used_us < 45000); /* and does not turn */
+    CHECK(used_us < 45000); /* and does not spin */
     bl_http_server_stop(house.server);
     house.server = NULL;
     CHECK_EQUAL(house.desk.reason, BL_STOP_PARENT);
@@ -227,7 +227,7 @@ static int read_nothing(void *argument)
 
 IN_LOOP(writing_to_a_client_that_does_not_read_waits_and_a_stop_ends_it, read_nothing)
 
-/* More than sockets hold: it goes in many writes, which end anywhere. */
+/* More than the socket buffers hold: it takes many writes, which end at any byte. */
 static int read_late(void *argument)
 {
     (void)argument;
@@ -297,7 +297,7 @@ static int start_badly(void *argument)
     return 0;
 }
 
-IN_LOOP(only_loopback_is_served_and_a_taken_port_is_said, start_badly)
+IN_LOOP(only_loopback_is_served_and_a_used_port_is_reported, start_badly)
 
 static int end_nursery_first(void *argument)
 {
@@ -339,7 +339,7 @@ static int serve_six(void *argument)
     bl_semaphore_init(&desk.stopped, 0);
     bl_nursery_init(&nursery, bl_scope_current());
     int code = bl_http_server_start(&nursery, &options, &server, NULL);
-    if (code == 0) { /* else this machine has no IPv6 */
+    if (code == 0) { /* otherwise this machine has no IPv6 */
         struct sockaddr_in6 address = {.sin6_family = AF_INET6,
                                        .sin6_port = htons(bl_http_server_port(server)),
                                        .sin6_addr = in6addr_loopback};
@@ -383,7 +383,7 @@ static int queue_up(void *argument)
     return 0;
 }
 
-IN_LOOP(more_connections_than_may_be_wait_in_line, queue_up)
+IN_LOOP(connections_beyond_the_limit_wait_in_the_queue, queue_up)
 
 static int open_many(void *argument)
 {
@@ -391,7 +391,7 @@ static int open_many(void *argument)
     struct rlimit limit;
     struct house house;
 
-    /* Both ends are ours. */
+    /* Both ends are in this process. */
     getrlimit(RLIMIT_NOFILE, &limit);
     size_t count = (size_t)suite_rounds(500, 10000);
     if (count > limit.rlim_cur / 2 - 100)
@@ -407,7 +407,7 @@ static int open_many(void *argument)
     for (size_t i = 0; i < count; i++)
         CHECK_EQUAL(guest_await(&guests[i], "first"), 0);
     CHECK_EQUAL(house.desk.serving, count);
-    /* Half of them go by themselves. */
+    /* Half of them disconnect by themselves. */
     for (size_t i = 0; i < count; i += 2)
         guest_close(&guests[i]);
     for (size_t i = 0; i < count; i += 2)
@@ -427,7 +427,7 @@ static int open_many(void *argument)
 
 IN_LOOP(many_streams_at_once_and_a_stop_that_ends_them_all, open_many)
 
-/* Virtual time jumps without a look at the sockets: turns of the loop look at them. */
+/* Virtual time advances without polling sockets: turns of the loop poll them. */
 static void sleep_virtually(uint64_t duration_ns)
 {
     for (unsigned i = 0; i < 50; i++)
@@ -442,7 +442,7 @@ static int dawdle(void *argument)
     (void)argument;
     static const struct {
         const char *begun;
-        int status; /* 0: closed without a word */
+        int status; /* 0: closed without an answer */
     } cases[] = {
         {"", 0},
         {"GET / HTTP/1.1\r\nHo", 408},
@@ -469,7 +469,7 @@ static int dawdle(void *argument)
     return 0;
 }
 
-static void a_client_that_dawdles_is_sent_away(void **state)
+static void slow_client_gets_408_or_is_disconnected(void **state)
 {
     (void)state;
     run_in_virtual_loop(1, dawdle, NULL);
@@ -506,7 +506,7 @@ static int send_chunks(void *argument)
         CHECK(status != 200 || guest_has(&guest, expected));
         guest_close(&guest);
     }
-    /* A line of 1,024 bytes may be one; what is longer is none, whether it ends or not. */
+    /* A chunk line may have 1,024 bytes; a longer one is invalid, whether it ends or not. */
     for (int i = 0; i < 3; i++) {
         snprintf(bytes, sizeof bytes,
                  "POST /c HTTP/1.1\r\n" HOST "Connection: close\r\nTransfer-Encoding: "
@@ -521,7 +521,7 @@ static int send_chunks(void *argument)
 
 IN_LOOP(sizes_of_chunks_are_hexadecimal_and_their_lines_bounded, send_chunks)
 
-/* What has no body is not waited for, and needs no leave to send it. */
+/* A request without a body is not waited for, and gets no 100 Continue. */
 static int send_no_body(void *argument)
 {
     (void)argument;
@@ -543,16 +543,16 @@ IN_LOOP(a_request_without_a_body_is_not_told_to_continue, send_no_body)
 
 SUITE(server, cmocka_unit_test(sizes_of_chunks_are_hexadecimal_and_their_lines_bounded),
       cmocka_unit_test(a_request_without_a_body_is_not_told_to_continue),
-      cmocka_unit_test(the_peer_of_tests_does_what_its_script_says),
+      cmocka_unit_test(peer_of_tests_follows_its_script),
       cmocka_unit_test(a_peer_without_script_leaves_connections_half_open),
-      cmocka_unit_test(a_call_stops_when_its_client_goes),
-      cmocka_unit_test(a_client_that_goes_before_its_request_is_whole_is_not_served),
-      cmocka_unit_test(a_client_that_sends_no_more_gets_what_is_answered_at_once),
+      cmocka_unit_test(call_stops_when_its_client_disconnects),
+      cmocka_unit_test(client_that_disconnects_in_its_request_is_not_served),
+      cmocka_unit_test(client_that_shut_down_its_sending_side_gets_immediate_responses),
       cmocka_unit_test(writing_to_a_client_that_does_not_read_waits_and_a_stop_ends_it),
       cmocka_unit_test(a_large_answer_arrives_whole),
-      cmocka_unit_test(only_loopback_is_served_and_a_taken_port_is_said),
+      cmocka_unit_test(only_loopback_is_served_and_a_used_port_is_reported),
       cmocka_unit_test(a_server_ends_with_its_nursery),
       cmocka_unit_test(the_other_loopback_address_is_served_too),
-      cmocka_unit_test(more_connections_than_may_be_wait_in_line),
+      cmocka_unit_test(connections_beyond_the_limit_wait_in_the_queue),
       cmocka_unit_test(many_streams_at_once_and_a_stop_that_ends_them_all),
-      cmocka_unit_test(a_client_that_dawdles_is_sent_away));
+      cmocka_unit_test(slow_client_gets_408_or_is_disconnected));

@@ -6,7 +6,7 @@
 
 #define SIZE_MAX_HERE ((size_t)1 << 20)
 
-/* An event as the tests write it down: name, STX, data, SOH. */
+/* An event as these tests write it: name, STX, data, SOH. */
 #define EVENT(name, data) name "\x02" data "\x01"
 #define BOM               "\xEF\xBB\xBF"
 #define REPLACED          "\xEF\xBF\xBD"
@@ -43,7 +43,7 @@ static void finish(struct bl_sse *sse, struct taken *taken)
     bl_sse_done(sse);
 }
 
-/* Control characters made visible. */
+/* Makes control characters visible. */
 static const char *shown(struct bl_text text)
 {
     static char out[2][2048];
@@ -60,8 +60,8 @@ static const char *shown(struct bl_text text)
     return to;
 }
 
-/* Feeds the bytes as so many pieces, in memory of their own, so that a view that outlives its piece
- * is found out. */
+/* Feeds the bytes in pieces, each in separate memory, so that a view that outlives its piece is
+ * detected. */
 static void check_cut(const char *name, struct bl_text bytes, const size_t *cuts, size_t cut_count,
                       struct bl_text expected)
 {
@@ -91,7 +91,7 @@ struct sse_case {
     struct bl_text events;
 };
 
-/* By the behaviour that web-platform-tests asks for under eventsource/format-* and event-data. */
+/* Behaviour required by web-platform-tests under eventsource/format-* and event-data. */
 static const struct sse_case platform_cases[] = {
     {"one byte order mark is dropped, a second is part of a field's name",
      BL_TEXT(BOM "data:a\n\n" BOM "data:b\n\ndata:c\n\n"), BL_TEXT(EVENT("", "a") EVENT("", "c"))},
@@ -115,7 +115,7 @@ static const struct sse_case platform_cases[] = {
              "data:three\rdata:\r\n data:no\ndata:four\n\n"),
      BL_TEXT(EVENT("", "\0\n two\none\nthree\n\nfour"))},
     {"retry with a leading zero", BL_TEXT("retry:03000\ndata:x\n\n"), BL_TEXT(EVENT("", "x"))},
-    {"retry that is no number", BL_TEXT("retry:3000\nretry:1000x\ndata:x\n\n"),
+    {"retry that is not a number", BL_TEXT("retry:3000\nretry:1000x\ndata:x\n\n"),
      BL_TEXT(EVENT("", "x"))},
     {"retry without a value", BL_TEXT("retry\ndata:t\n\n"), BL_TEXT(EVENT("", "t"))},
     {"unknown fields", BL_TEXT("data:t\n data\ndata\nfoobar:xxx\nsometext\n:comment\ndata:t\n\n"),
@@ -126,12 +126,12 @@ static const struct sse_case platform_cases[] = {
      BL_TEXT(EVENT("", "t\n\nt"))},
     {"NUL is data", BL_TEXT("data:\0\n\n\n\n"), BL_TEXT(EVENT("", "\0"))},
     {"text is UTF-8", BL_TEXT("data:ok\xE2\x80\xA6\n\n"), BL_TEXT(EVENT("", "ok\xE2\x80\xA6"))},
-    {"fields that are none, and their blank lines",
+    {"unknown fields and their blank lines",
      BL_TEXT("data:m\ndata: m\n\n:\nfalsefield:m\n\nfalsefield:m\nData:d\n\ndata\n\ndata:end\n\n"),
      BL_TEXT(EVENT("", "m\nm") EVENT("", "") EVENT("", "end"))},
 };
 
-/* By the behaviour that the tests of eventsource-parser ask for. */
+/* Behaviour required by the tests of eventsource-parser. */
 static const struct sse_case parser_cases[] = {
     {"events without a name, then one with",
      BL_TEXT("data: 0\n\ndata: 1\n\nevent: done\ndata: \xE2\x9C\x94\n\n"),
@@ -166,7 +166,7 @@ static const struct sse_case parser_cases[] = {
      BL_TEXT(EVENT("", "hello"))},
     {"a JSON error instead of a stream", BL_TEXT("{\"error\":\"no\",\"message\":\"x\"}"),
      BL_TEXT("")},
-    {"a line that is no field", BL_TEXT("Well, this is not it\ndata: ok\n\n"),
+    {"a line that is not a field", BL_TEXT("Well, this is not it\ndata: ok\n\n"),
      BL_TEXT(EVENT("", "ok"))},
     {"a field that begins like data", BL_TEXT("datax: y\ndat: z\ndata: ok\n\n"),
      BL_TEXT(EVENT("", "ok"))},
@@ -176,7 +176,7 @@ static const struct sse_case parser_cases[] = {
      BL_TEXT(EVENT("", "one\ntwo"))},
 };
 
-/* Our own: text that is no UTF-8. */
+/* Our own cases: invalid UTF-8. */
 static const struct sse_case broken_cases[] = {
     {"a lone byte",
      BL_TEXT("data: a\x80"
@@ -198,7 +198,7 @@ static const struct sse_case broken_cases[] = {
      BL_TEXT(EVENT("", REPLACED) EVENT("", "ok"))},
 };
 
-/* The one difference: at the end of input a pending event is given on when it is complete. */
+/* The only difference: at the end of input a pending event is delivered if it is complete. */
 static const struct sse_case end_cases[] = {
     {"an object without a blank line", BL_TEXT("data: {\"a\":1}\n"),
      BL_TEXT(EVENT("", "{\"a\":1}"))},
@@ -223,13 +223,13 @@ static void check_cases(const struct sse_case *cases, size_t count)
         check_cut(cases[i].name, cases[i].bytes, NULL, 0, cases[i].events);
 }
 
-static void P16_behaves_as_web_platform_tests_ask(void **state)
+static void P16_passes_the_web_platform_tests(void **state)
 {
     (void)state;
     check_cases(platform_cases, BL_COUNT(platform_cases));
 }
 
-static void P16_behaves_as_eventsource_parser_is_tested(void **state)
+static void P16_passes_the_tests_of_eventsource_parser(void **state)
 {
     (void)state;
     check_cases(parser_cases, BL_COUNT(parser_cases));
@@ -285,7 +285,7 @@ static void check_fields(struct bl_text bytes, struct bl_text id, int64_t retry_
     finish(&sse, &taken);
 }
 
-static void id_and_retry_are_kept_and_only_when_they_are_good(void **state)
+static void id_and_retry_are_kept_only_if_they_are_valid(void **state)
 {
     (void)state;
     check_fields(BL_TEXT("data: x\n\n"), BL_TEXT(""), -1);
@@ -306,7 +306,7 @@ static int feed(struct bl_sse *sse, const char *text, struct taken *taken)
     return bl_sse_feed(sse, bl_text_from(text), take, taken);
 }
 
-static void an_event_over_the_limit_is_refused_whatever_it_is_made_of(void **state)
+static void event_over_the_limit_is_refused_regardless_of_its_fields(void **state)
 {
     (void)state;
     struct bl_sse sse;
@@ -349,7 +349,7 @@ static void an_event_over_the_limit_is_refused_whatever_it_is_made_of(void **sta
     }
 }
 
-static void what_the_taker_returns_ends_the_feeding(void **state)
+static void result_of_the_callback_ends_the_feed(void **state)
 {
     (void)state;
     struct bl_sse sse;
@@ -385,9 +385,9 @@ static void a_large_event_leaves_its_memory_behind(void **state)
     finish(&sse, &taken);
 }
 
-/* ---- Against a plain reading of the rules ---------------------------------------------------- */
+/* ---- Comparison with a simple implementation ---- */
 
-/* The decoder of the encoding standard, a byte at a time. */
+/* The decoder of the encoding standard, one byte at a time. */
 static void decode_plainly(struct bl_text bytes, struct bl_buffer *out)
 {
     unsigned needed = 0, seen = 0;
@@ -546,7 +546,7 @@ static void feed_at_random(struct bl_random *random, struct bl_sse *sse, struct 
     }
 }
 
-static void random_streams_read_as_a_plain_reading_does(void **state)
+static void random_streams_match_a_simple_parser(void **state)
 {
     (void)state;
     struct bl_random random;
@@ -585,13 +585,13 @@ static void random_streams_read_as_a_plain_reading_does(void **state)
     bl_buffer_done(&plain.events);
 }
 
-SUITE(sse, cmocka_unit_test(P16_behaves_as_web_platform_tests_ask),
-      cmocka_unit_test(P16_behaves_as_eventsource_parser_is_tested),
+SUITE(sse, cmocka_unit_test(P16_passes_the_web_platform_tests),
+      cmocka_unit_test(P16_passes_the_tests_of_eventsource_parser),
       cmocka_unit_test(P16_differs_only_at_an_end_without_blank_line),
       cmocka_unit_test(text_given_on_is_valid_utf8),
       cmocka_unit_test(P17_events_are_the_same_cut_at_every_byte_and_pair_of_bytes),
-      cmocka_unit_test(id_and_retry_are_kept_and_only_when_they_are_good),
-      cmocka_unit_test(an_event_over_the_limit_is_refused_whatever_it_is_made_of),
-      cmocka_unit_test(what_the_taker_returns_ends_the_feeding),
+      cmocka_unit_test(id_and_retry_are_kept_only_if_they_are_valid),
+      cmocka_unit_test(event_over_the_limit_is_refused_regardless_of_its_fields),
+      cmocka_unit_test(result_of_the_callback_ends_the_feed),
       cmocka_unit_test(a_large_event_leaves_its_memory_behind),
-      cmocka_unit_test(random_streams_read_as_a_plain_reading_does));
+      cmocka_unit_test(random_streams_match_a_simple_parser));

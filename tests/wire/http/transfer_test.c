@@ -70,7 +70,7 @@ static void P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent(
 
 /* ---- HTTP/2 ---------------------------------------------------------------------------------- */
 
-/* Stops a call whose answer has begun. */
+/* Stops a call whose response has begun. */
 static void stop_seen_by_server(struct peer *peer, struct asking *asking, const char *url)
 {
     unsigned requests = peer_requests(peer);
@@ -96,7 +96,7 @@ static int two_streams(void *argument)
          .bytes = {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 55}},
         {.type = PEER_SILENCE},
         {.type = PEER_END}};
-    /* Says that it closes: else the front may send the next request on that connection. */
+    /* It announces the close; otherwise the front may send the next request on that connection. */
     static const char closing[] =
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
     static const struct peer_act once[] = {
@@ -128,7 +128,7 @@ static int two_streams(void *argument)
         bl_sleep(MS);
     CHECK(!first.ended && !second.ended);
     bl_sleep(20 * MS);
-    /* Ours are two, of which one was there before; the peer has one for each. */
+    /* We have two, of which one existed before; the peer has one for each. */
     CHECK_EQUAL(peer_descriptors() - before, 1 + 2);
     asker_stop(&first);
     while (peer_open(peer) > 1)
@@ -171,7 +171,7 @@ static int in_the_clear(void *argument)
     return 0;
 }
 
-static void P12_http2_in_the_clear_answers_again_and_again(void **state BL_UNUSED)
+static void P12_cleartext_http2_serves_repeated_requests(void **state BL_UNUSED)
 {
     struct front front = {0};
 
@@ -223,10 +223,10 @@ static int refused_by_proxy(void *argument)
     CHECK(bl_text_starts_with(peer_request(peer, 0), BL_TEXT("CONNECT api.example.test:443 ")));
     CHECK_EQUAL(bl_text_find(peer_request(peer, 0), BL_TEXT("sk-secret")), -1);
     CHECK(peer_request_header(peer, 0, "proxy-authorization").size > 0);
-    /* In the clear it is asked for the whole address. */
+    /* Without TLS, the proxy gets the full URL. */
     CHECK_EQUAL(ask(&asking, "http://api.example.test/v1"), 0);
     CHECK(bl_text_starts_with(peer_request(peer, 1), BL_TEXT("POST http://api.example.test/v1 ")));
-    /* By name and by suffix: not through it. */
+    /* Direct, by name and by suffix. */
     CHECK_EQUAL(ask(&asking, "http://direct.test/v1"), BL_EIO);
     CHECK(strcmp(asking.failure.code, "dns") == 0);
     CHECK_EQUAL(ask(&asking, "http://a.inner.test/v1"), BL_EIO);
@@ -243,7 +243,7 @@ static void P11_proxies_are_used_as_configured_and_see_no_secret(void **state BL
     run_in_loop(refused_by_proxy, NULL);
 }
 
-/* A proxy that lets through: one connection, to `port`. */
+/* A proxy that lets one connection through, to `port`. */
 struct tunnel {
     struct bl_nursery nursery;
     int listener;
@@ -341,7 +341,7 @@ static int through_a_tunnel(void *argument)
     return 0;
 }
 
-static void P11_what_is_secret_goes_through_a_proxy_in_a_tunnel(void **state BL_UNUSED)
+static void P11_https_goes_through_a_proxy_in_a_tunnel(void **state BL_UNUSED)
 {
     struct front front = {0};
 
@@ -352,12 +352,12 @@ static void P11_what_is_secret_goes_through_a_proxy_in_a_tunnel(void **state BL_
     front_forget(&front);
 }
 
-/* ---- Limits and strange answers -------------------------------------------------------------- */
+/* ---- Limits and unusual responses ---- */
 
 #define LONG_LINE (70u * 1024)
 
-/* An answer without a body, with that many headers of that size each; 40 bytes more, and two lines
- * besides the status. */
+/* Writes a response without a body, with that many headers of that size each; 40 bytes and two
+ * lines more besides the status. */
 static void write_answer(char *out, unsigned count, int size)
 {
     out += sprintf(out, "HTTP/1.1 200 Okay\r\nContent-Length: 0\r\n");
@@ -376,7 +376,7 @@ static int strange_answers(void *argument)
         const char *what;
         const char *bytes;
         bool endless;
-        const char *code; /* NULL: an answer */
+        const char *code; /* NULL: a response */
         int status;
     } cases[] = {
         {"one long header", big, false, "limit", 200},
@@ -445,7 +445,7 @@ static int strange_answers(void *argument)
     return 0;
 }
 
-static void P14_headers_have_limits_and_strange_answers_have_names(void **state BL_UNUSED)
+static void P14_headers_are_limited_and_invalid_responses_have_codes(void **state BL_UNUSED)
 {
     run_in_loop(strange_answers, NULL);
 }
@@ -470,7 +470,7 @@ static int refused_requests(void *argument)
     return 0;
 }
 
-static void what_cannot_be_sent_is_refused(void **state BL_UNUSED)
+static void invalid_request_is_refused_before_it_is_sent(void **state BL_UNUSED)
 {
     run_in_loop(refused_requests, NULL);
 }
@@ -478,8 +478,8 @@ static void what_cannot_be_sent_is_refused(void **state BL_UNUSED)
 SUITE(transfer,
       cmocka_unit_test(P10_certificates_that_do_not_fit_are_refused_before_a_byte_is_sent),
       cmocka_unit_test(P11_proxies_are_used_as_configured_and_see_no_secret),
-      cmocka_unit_test(P11_what_is_secret_goes_through_a_proxy_in_a_tunnel),
-      cmocka_unit_test(P12_http2_in_the_clear_answers_again_and_again),
+      cmocka_unit_test(P11_https_goes_through_a_proxy_in_a_tunnel),
+      cmocka_unit_test(P12_cleartext_http2_serves_repeated_requests),
       cmocka_unit_test(P12_with_http2_a_stop_closes_the_connection),
-      cmocka_unit_test(P14_headers_have_limits_and_strange_answers_have_names),
-      cmocka_unit_test(what_cannot_be_sent_is_refused));
+      cmocka_unit_test(P14_headers_are_limited_and_invalid_responses_have_codes),
+      cmocka_unit_test(invalid_request_is_refused_before_it_is_sent));

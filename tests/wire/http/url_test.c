@@ -24,7 +24,7 @@ static const struct {
     {"http://localhost:65535//", false, "localhost", 65535, "//"},
 };
 
-static void addresses_are_taken_apart(void **state)
+static void urls_are_parsed(void **state)
 {
     (void)state;
     struct bl_arena arena;
@@ -47,7 +47,7 @@ static void addresses_are_taken_apart(void **state)
 
 static const struct {
     const char *text;
-    const char *message; /* a part of it */
+    const char *message; /* part of the message */
 } bad[] = {
     {"", "empty"},
     {NULL, "empty"},
@@ -91,7 +91,7 @@ static const struct {
     {"https://127.0.0.1.", "IPv4"},
 };
 
-static void what_is_no_address_is_refused_with_a_reason(void **state)
+static void invalid_url_is_refused_with_a_reason(void **state)
 {
     (void)state;
     struct bl_arena arena;
@@ -126,7 +126,7 @@ static void a_password_in_an_address_is_not_shown(void **state)
     bl_arena_done(&arena);
 }
 
-static void a_host_of_any_length_is_met_without_harm(void **state)
+static void host_names_of_any_length_are_handled(void **state)
 {
     (void)state;
     struct bl_arena arena;
@@ -162,8 +162,33 @@ static void loopback_is_known_by_name_and_address(void **state)
     }
 }
 
-SUITE(url, cmocka_unit_test(addresses_are_taken_apart),
-      cmocka_unit_test(what_is_no_address_is_refused_with_a_reason),
+static void private_hosts_are_known_by_name_and_address(void **state)
+{
+    (void)state;
+    static const char *const inside[] = {
+        "localhost",         "printer",       "nas.local",   "metadata.google.internal",
+        "x.localhost",       "r.home.arpa",   "127.0.0.1",   "10.1.2.3",
+        "172.16.0.1",        "172.31.255.9",  "192.168.1.1", "169.254.169.254",
+        "100.100.100.200",   "0.0.0.0",       "224.0.0.1",   "255.255.255.255",
+        "168.63.129.16",     "198.18.0.1",    "::",          "::1",
+        "fe80::1",           "fd00:ec2::254", "ff02::1",     "::ffff:127.0.0.1",
+        "64:ff9b::10.0.0.1", "2002:7f00:1::", "2001:db8::1", "::127.0.0.1"};
+    static const char *const outside[] = {
+        "example.org", "example.org.",    "internal.example.org", "8.8.8.8",         "172.32.0.1",
+        "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8",       "64:ff9b::8.8.8.8"};
+
+    for (size_t i = 0; i < BL_COUNT(inside); i++) {
+        struct bl_url url = {.host = bl_text_from(inside[i])};
+        suite_fail_if(!bl_url_private(&url), "%s is private", inside[i]);
+    }
+    for (size_t i = 0; i < BL_COUNT(outside); i++) {
+        struct bl_url url = {.host = bl_text_from(outside[i])};
+        suite_fail_if(bl_url_private(&url), "%s is not private", outside[i]);
+    }
+}
+
+SUITE(url, cmocka_unit_test(private_hosts_are_known_by_name_and_address),
+      cmocka_unit_test(urls_are_parsed), cmocka_unit_test(invalid_url_is_refused_with_a_reason),
       cmocka_unit_test(a_password_in_an_address_is_not_shown),
-      cmocka_unit_test(a_host_of_any_length_is_met_without_harm),
+      cmocka_unit_test(host_names_of_any_length_are_handled),
       cmocka_unit_test(loopback_is_known_by_name_and_address));

@@ -1,4 +1,4 @@
-/* What is asked over a connection, and told. */
+/* Requests, answers and notifications over a connection. */
 #include "rpc_room.h"
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -17,7 +17,7 @@ static int answers(void *argument)
     CHECK(hears(FAILURE("3", "-32601") "\"message\":\"there is no such method: nap\"}}"));
     CHECK(hears(FAILURE("4", "-32602") "\"message\":\"bad\",\"data\":{\"path\":\"/a\"}}}"));
     CHECK(hears_begin(FAILURE("5", "-32603")));
-    /* One that is dropped has no answer, and its id is free again. */
+    /* A dropped request has no answer, and its id is free again. */
     say(BL_TEXT(REQUEST("6", "drop")));
     check_lives();
     say(BL_TEXT(REQUEST("6", "now")));
@@ -55,13 +55,13 @@ static int doubles(void *argument)
     (void)argument;
     int fd = open_room((struct bl_rpc_options){0});
     say(BL_TEXT(REQUEST("1", "hang") REQUEST("\"1\"", "hang") REQUEST("1", "now")));
-    CHECK(hears_begin(FAILURE("1", "-32600") "\"message\":\"a request of that id"));
+    CHECK(hears_begin(FAILURE("1", "-32600") "\"message\":\"a request with this id"));
     CHECK_EQUAL(bl_semaphore_take(&room.begun), 0);
     CHECK_EQUAL(bl_semaphore_take(&room.begun), 0);
     bl_semaphore_give(&room.go);
-    CHECK(hears(RESULT("1", "\"let go\"")));
+    CHECK(hears(RESULT("1", "\"given\"")));
     bl_semaphore_give(&room.go);
-    CHECK(hears(RESULT("\"1\"", "\"let go\"")));
+    CHECK(hears(RESULT("\"1\"", "\"given\"")));
     say(BL_TEXT(REQUEST("1", "now")));
     CHECK(hears(RESULT("1", "\"now\"")));
     close_room(fd);
@@ -84,14 +84,14 @@ static int one_stops(void *argument)
     CHECK_EQUAL(room.serving, 2);
     bl_semaphore_give(&room.go);
     bl_semaphore_give(&room.go);
-    CHECK(hears(RESULT("1", "\"let go\"")));
-    CHECK(hears(RESULT("3", "\"let go\"")));
+    CHECK(hears(RESULT("1", "\"given\"")));
+    CHECK(hears(RESULT("3", "\"given\"")));
     room.reason = BL_STOP_NONE;
     close_room(fd);
     return 0;
 }
 
-IN_LOOP(each_call_has_a_scope_of_its_own, one_stops)
+IN_LOOP(each_call_has_its_own_scope, one_stops)
 
 static int many(void *argument)
 {
@@ -118,7 +118,7 @@ static int many(void *argument)
     return 0;
 }
 
-IN_LOOP(more_calls_than_may_be_at_once_wait_unread, many)
+IN_LOOP(calls_beyond_the_limit_are_not_read, many)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
@@ -129,7 +129,7 @@ static int pieces(void *argument)
     unsigned messages = 0, count = 2000;
     (void)argument;
     int fd = open_room((struct bl_rpc_options){0});
-    /* Alone on the line it goes out at once. */
+    /* Alone in the queue it is sent at once. */
     struct bl_rpc_piece piece = {.method = "update",
                                  .key = BL_TEXT("m1"),
                                  .head = BL_TEXT("{\"id\":1,\n\"text\":"),
@@ -177,7 +177,7 @@ static int pieces(void *argument)
 
 IN_LOOP(pieces_that_wait_are_joined_and_no_byte_is_lost, pieces)
 
-/* ---- What the peer is asked ------------------------------------------------------------------ */
+/* ---- Requests to the peer ---- */
 
 struct asking {
     struct bl_scope scope;
@@ -232,7 +232,7 @@ static int asks(void *argument)
     ask_begin(&second);
     CHECK(hears(QUESTION("1")));
     CHECK(hears(QUESTION("2")));
-    /* In any order; the memory is the asker's. */
+    /* In any order; the result is in the caller's memory. */
     say(BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"n\":22}}\n"
                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-7,\"message\":\"no\","
                 "\"data\":[3]}}\n"));
@@ -247,7 +247,7 @@ static int asks(void *argument)
     CHECK_EQUAL(first.error.kind, BL_KIND_DELIVERY);
     ask_end(&first);
     ask_end(&second);
-    /* Given up: the peer is told, and what it says later is dropped. */
+    /* Given up: the request is cancelled, and a late answer is dropped. */
     ask_begin(&first);
     CHECK(hears(QUESTION("3")));
     bl_scope_stop(&first.scope, BL_STOP_USER, "test");
@@ -258,7 +258,7 @@ static int asks(void *argument)
     CHECK_EQUAL(first.code, BL_ECANCELED);
     CHECK(first.result == NULL);
     ask_end(&first);
-    /* It could not be read: an error without an id is about the one thing that is asked. */
+    /* The peer could not read it: an error without an id answers the only open request. */
     ask_begin(&first);
     CHECK(hears(QUESTION("4")));
     say(BL_TEXT(
@@ -266,7 +266,7 @@ static int asks(void *argument)
     ask_end(&first);
     CHECK_EQUAL(first.code, BL_EREFUSED);
     CHECK_EQUAL(first.failure.code, BL_RPC_PARSE);
-    /* The peer goes. */
+    /* The peer disconnects. */
     ask_begin(&first);
     CHECK(hears(QUESTION("5")));
     peer_go();
@@ -282,9 +282,9 @@ static int asks(void *argument)
     return 0;
 }
 
-IN_LOOP(what_is_asked_is_answered_refused_given_up_or_lost, asks)
+IN_LOOP(requests_are_answered_refused_cancelled_or_lost, asks)
 
-/* One that turned us away has said so before it was asked. */
+/* A peer that refuses the connection answers before it is asked. */
 static int turned_away(void *argument)
 {
     struct asking asking;
@@ -303,7 +303,7 @@ static int turned_away(void *argument)
     return 0;
 }
 
-IN_LOOP(an_answer_that_came_before_the_question_is_read, turned_away)
+IN_LOOP(answer_that_arrived_before_its_request_is_read, turned_away)
 
 static int asks_at_close(void *argument)
 {
@@ -321,9 +321,10 @@ static int asks_at_close(void *argument)
     return 0;
 }
 
-IN_LOOP(a_close_ends_the_wait_of_whoever_asks, asks_at_close)
+IN_LOOP(closing_ends_the_wait_for_an_answer, asks_at_close)
 
-/* The reader was stopped with its nursery: nobody will read the answer, or the end of the peer. */
+/* The reader was stopped with its nursery: neither the answer nor the end of the peer will be read.
+ */
 static int asks_without_reader(void *argument)
 {
     struct asking asking;
@@ -346,15 +347,15 @@ static int asks_without_reader(void *argument)
     return 0;
 }
 
-IN_LOOP(a_broken_output_ends_the_wait_where_nobody_reads_any_more, asks_without_reader)
+IN_LOOP(failed_output_ends_a_request_after_the_reader_has_stopped, asks_without_reader)
 
 SUITE(rpc_call, cmocka_unit_test(each_request_is_answered_exactly_once),
       cmocka_unit_test(notifications_and_answers_that_nobody_waits_for_are_not_answered),
       cmocka_unit_test(an_id_in_flight_is_refused_and_free_once_it_is_answered),
-      cmocka_unit_test(each_call_has_a_scope_of_its_own),
-      cmocka_unit_test(more_calls_than_may_be_at_once_wait_unread),
+      cmocka_unit_test(each_call_has_its_own_scope),
+      cmocka_unit_test(calls_beyond_the_limit_are_not_read),
       cmocka_unit_test(pieces_that_wait_are_joined_and_no_byte_is_lost),
-      cmocka_unit_test(what_is_asked_is_answered_refused_given_up_or_lost),
-      cmocka_unit_test(an_answer_that_came_before_the_question_is_read),
-      cmocka_unit_test(a_close_ends_the_wait_of_whoever_asks),
-      cmocka_unit_test(a_broken_output_ends_the_wait_where_nobody_reads_any_more));
+      cmocka_unit_test(requests_are_answered_refused_cancelled_or_lost),
+      cmocka_unit_test(answer_that_arrived_before_its_request_is_read),
+      cmocka_unit_test(closing_ends_the_wait_for_an_answer),
+      cmocka_unit_test(failed_output_ends_a_request_after_the_reader_has_stopped));

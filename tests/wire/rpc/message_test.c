@@ -7,9 +7,9 @@
 
 static const struct {
     const char *line;
-    int code;         /* 0: it is a message */
-    const char *id;   /* that is answered, as JSON; of messages, of the message; NULL: none */
-    const char *says; /* of a fault: its message begins so; of a message: its method */
+    int code;         /* 0: a valid message */
+    const char *id;   /* of the answer or the message, as JSON; NULL: none */
+    const char *says; /* start of the fault's message, or the method of the message */
 } lines[] = {
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", 0, "1", "ping"},
     {" \t{\"method\":\"ping\",\"id\":\"a\",\"jsonrpc\":\"2.0\",\"params\":{},\"more\":1} ", 0,
@@ -19,7 +19,7 @@ static const struct {
      ""},
     {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\",\"params\":null}", 0, "1.5", "ping"},
     {"{\"jsonrpc\":\"2.0\",\"method\":\"ping\"}", 0, NULL, "ping"},
-    /* A lone surrogate, of a pair that was split, is no reason to lose a request. */
+    /* Half of a surrogate pair does not make the request invalid. */
     {"{\"jsonrpc\":\"2.0\",\"id\":\"\\ud83d\",\"method\":\"ping\"}", 0, "\"\xEF\xBF\xBD\"", "ping"},
     /* U+2028 is data. */
     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xE2\x80\xA8\",\"method\":\"ping\"}", 0, "\"\xE2\x80\xA8\"",
@@ -28,25 +28,25 @@ static const struct {
     {"{\"jsonrpc\":\"2.0\",\"id\":4,\"error\":{\"code\":-1,\"message\":\"no\"}}", 0, "4", ""},
     {"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-1,\"message\":\"no\"}}", 0, "null", ""},
     {"{\"id\":4,\"result\":7,\"error\":null}", 0, "4", ""},
-    /* Broken. */
+    /* Not JSON. */
     {"{", BL_RPC_PARSE, NULL, "offset 1"},
     {"hello", BL_RPC_PARSE, NULL, "offset 0"},
     {"{} {}", BL_RPC_PARSE, NULL, "offset 3"},
     {"\xFF\xFE", BL_RPC_PARSE, NULL, "offset 0"},
     {"{\"jsonrpc\":\"2.0\",\"id\":\"\xC3\",\"method\":\"ping\"}", BL_RPC_PARSE, NULL, "offset"},
     /* Of another shape. */
-    {"[]", BL_RPC_INVALID_REQUEST, NULL, "a message is one JSON object (batches"},
+    {"[]", BL_RPC_INVALID_REQUEST, NULL, "a message must be one JSON object (batches"},
     {"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", BL_RPC_INVALID_REQUEST, NULL,
-     "a message is one JSON object (batches"},
-    {"12", BL_RPC_INVALID_REQUEST, NULL, "a message is one JSON object"},
-    {"null", BL_RPC_INVALID_REQUEST, NULL, "a message is one JSON object"},
+     "a message must be one JSON object (batches"},
+    {"12", BL_RPC_INVALID_REQUEST, NULL, "a message must be one JSON object"},
+    {"null", BL_RPC_INVALID_REQUEST, NULL, "a message must be one JSON object"},
     {"{}", BL_RPC_INVALID_REQUEST, NULL, "\"jsonrpc\" must be \"2.0\""},
     {"{\"id\":7,\"method\":\"ping\"}", BL_RPC_INVALID_REQUEST, "7", "\"jsonrpc\" must be"},
     {"{\"jsonrpc\":2.0,\"id\":7,\"method\":\"ping\"}", BL_RPC_INVALID_REQUEST, "7", "\"jsonrpc\""},
-    {"{\"jsonrpc\":\"2.0\",\"id\":7}", BL_RPC_INVALID_REQUEST, "7", "\"method\" must be a text"},
+    {"{\"jsonrpc\":\"2.0\",\"id\":7}", BL_RPC_INVALID_REQUEST, "7", "\"method\" must be a string"},
     {"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":3}", BL_RPC_INVALID_REQUEST, "7", "\"method\" must"},
     {"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", BL_RPC_INVALID_REQUEST, NULL,
-     "\"id\" must be a text, a number or null"},
+     "\"id\" must be a string, a number or null"},
     {"{\"jsonrpc\":\"2.0\",\"id\":true,\"result\":1}", BL_RPC_INVALID_REQUEST, NULL, "\"id\" must"},
     {"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":3}", BL_RPC_INVALID_REQUEST, "7",
      "\"params\" must be an object or an array"},
@@ -105,7 +105,7 @@ static void what_a_message_holds_is_found_by_its_type(void **state)
     assert_int_equal(message.code, -5);
     assert_true(bl_text_equal(message.message, BL_TEXT("m")));
     assert_true(bl_json_int64(bl_json_at(message.data, 0), &number) && number == 7);
-    /* An error of an odd shape still ends the wait of whoever asked. */
+    /* A malformed error still ends the wait of its request. */
     assert_int_equal(
         bl_rpc_message_read(&arena, BL_TEXT("{\"id\":1,\"error\":\"odd\"}"), &message, &fault), 0);
     assert_int_equal(message.type, BL_RPC_ERROR);
@@ -189,7 +189,7 @@ static void messages_are_written_on_one_line(void **state)
             "{\"jsonrpc\":\"2.0\",\"id\":5,\"error\":{\"code\":-32601,\"message\":\"no\\nsuch\","
             "\"data\":{\"path\":\"/a\"}}}")));
     bl_buffer_done(&out);
-    /* All of it, or nothing. */
+    /* A message is written completely or not at all. */
     bl_buffer_init(&out, 20);
     bl_rpc_write_result(&out, &id, BL_TEXT("[]"));
     assert_int_equal(out.size, 0);
@@ -199,8 +199,8 @@ static void messages_are_written_on_one_line(void **state)
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 struct cut {
-    struct bl_buffer seen; /* each line in brackets, one that is too long as "<>" */
-    int stop_after;        /* lines; negative: never */
+    struct bl_buffer seen; /* each line in brackets, and "<>" for one that is too long */
+    int stop_after;        /* number of lines; negative: never */
 };
 
 static int take(void *context, struct bl_text line, bool too_long)
@@ -241,14 +241,14 @@ static void lines_end_at_LF_alone_in_whatever_pieces_they_come(void **state)
     (void)state;
     check_cut("one\ntwo\r\n\n\r\nthr\ree\nlast", "[one][two][thr\ree][last]");
     check_cut("a\xE2\x80\xA8z\nb\xC2\x85\n", "[a\xE2\x80\xA8z][b\xC2\x85]");
-    /* As long as it may be, one more, and many more. */
+    /* At the limit, one byte more, and many more. */
     check_cut("12345678\n12345678\r\nx\n", "[12345678][12345678][x]");
     check_cut("123456789\nx\n", "<>[x]");
     check_cut("123456789\r\nx\n", "<>[x]");
     check_cut("12345678901234567890123456789\nx\n12345678901234567890", "<>[x]<>");
 }
 
-static void whoever_takes_lines_may_end_it(void **state)
+static void callback_may_end_the_feed(void **state)
 {
     struct rpc_lines cutter;
     struct cut cut = {.stop_after = 2};
@@ -267,4 +267,4 @@ SUITE(rpc_message, cmocka_unit_test(each_line_is_a_message_or_has_a_fault),
       cmocka_unit_test(ids_are_the_same_by_type_and_value),
       cmocka_unit_test(messages_are_written_on_one_line),
       cmocka_unit_test(lines_end_at_LF_alone_in_whatever_pieces_they_come),
-      cmocka_unit_test(whoever_takes_lines_may_end_it));
+      cmocka_unit_test(callback_may_end_the_feed));

@@ -16,7 +16,7 @@
         run_in_loop(main, NULL);                                                                   \
     }
 
-/* Two ends: what is written to `ends[1]` is read from `ends[0]`; neither blocks. */
+/* Opens two ends: bytes written to `ends[1]` are read from `ends[0]`; neither blocks. */
 static void open_pair(int ends[2], bool pipe_wanted)
 {
     if (pipe_wanted)
@@ -25,7 +25,7 @@ static void open_pair(int ends[2], bool pipe_wanted)
         CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
 }
 
-/* All that can be read now. */
+/* Reads all that is available. */
 static void drain(int fd, struct bl_buffer *out)
 {
     char bytes[4096];
@@ -34,7 +34,7 @@ static void drain(int fd, struct bl_buffer *out)
         bl_buffer_append(out, (struct bl_text){bytes, (size_t)size});
 }
 
-/* Fills the way to the reader with a message of dots, until some wait. Returns how many bytes. */
+/* Writes messages of dots until some are queued. Returns the number of bytes. */
 static size_t fill(struct rpc_queue *queue)
 {
     char dots[1024];
@@ -60,7 +60,7 @@ static int order(void *argument)
         open_pair(ends, kind == 1);
         rpc_queue_init(&queue, ends[1]);
         bl_buffer_init(&seen, (size_t)64 << 20);
-        /* At once, where nothing waits. */
+        /* Written at once if nothing is queued. */
         CHECK_EQUAL(rpc_queue_put(&queue, BL_TEXT("first\n")), 0);
         CHECK_EQUAL(queue.size, 0);
         size_t filled = fill(&queue);
@@ -104,7 +104,7 @@ static int join(void *argument)
     open_pair(ends, false);
     rpc_queue_init(&queue, ends[1]);
     bl_buffer_init(&seen, (size_t)64 << 20);
-    /* Nothing waits: nothing to join into. */
+    /* Nothing is queued, so there is nothing to join. */
     CHECK(!rpc_queue_join(&queue, BL_TEXT("k"), BL_TEXT("x")));
     CHECK_EQUAL(rpc_queue_put_open(&queue, BL_TEXT("<a>\n"), BL_TEXT("k"), 2), 0);
     CHECK(!rpc_queue_join(&queue, BL_TEXT("k"), BL_TEXT("x")));
@@ -116,7 +116,7 @@ static int join(void *argument)
     CHECK(rpc_queue_join(&queue, BL_TEXT("k"), BL_TEXT("")));
     CHECK(rpc_queue_join(&queue, BL_TEXT("k"), BL_TEXT("e")));
     CHECK_EQUAL(queue.size, before + 3);
-    /* One that is not the last takes no more. */
+    /* A message that is not the last takes no more text. */
     CHECK_EQUAL(rpc_queue_put(&queue, BL_TEXT("plain\n")), BL_EAGAIN);
     CHECK(!rpc_queue_join(&queue, BL_TEXT("k"), BL_TEXT("x")));
     CHECK_EQUAL(rpc_queue_put_open(&queue, BL_TEXT("<f>\n"), BL_TEXT("k"), 2), BL_EAGAIN);
@@ -135,7 +135,7 @@ static int join(void *argument)
 
 IN_LOOP(a_piece_joins_the_last_message_of_its_key, join)
 
-/* A message that has begun to go out is not touched any more. */
+/* A message that is being written is not changed any more. */
 static int begun(void *argument)
 {
     int ends[2];
@@ -167,7 +167,8 @@ static int begun(void *argument)
 
 IN_LOOP(nothing_joins_a_message_that_has_begun_to_go_out, begun)
 
-/* Under the default action of SIGPIPE the process lives, and what another has pending stays. */
+/* With the default action of SIGPIPE the process survives, and a SIGPIPE that was pending stays
+ * pending. */
 static int no_reader(void *argument)
 {
     int ends[2];
@@ -190,9 +191,9 @@ static int no_reader(void *argument)
     return 0;
 }
 
-IN_LOOP(a_reader_that_has_gone_is_told_without_a_signal, no_reader)
+IN_LOOP(missing_reader_is_reported_without_a_signal, no_reader)
 
 SUITE(rpc_queue, cmocka_unit_test(messages_go_out_in_order_at_once_or_later),
       cmocka_unit_test(a_piece_joins_the_last_message_of_its_key),
       cmocka_unit_test(nothing_joins_a_message_that_has_begun_to_go_out),
-      cmocka_unit_test(a_reader_that_has_gone_is_told_without_a_signal));
+      cmocka_unit_test(missing_reader_is_reported_without_a_signal));

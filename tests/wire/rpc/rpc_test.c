@@ -1,4 +1,4 @@
-/* Connections over real sockets, pipes and files, with a peer that says what the test wants. */
+/* Connections over real sockets, pipes and files, with a peer controlled by the test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "rpc_room.h"
 
-/* ---- Lines that are no messages -------------------------------------------------------------- */
+/* ---- Invalid lines ---- */
 
-/* A request whose parameters nest that deep. */
+/* Sends a request with parameters nested to that depth. */
 static void say_deep(unsigned depth)
 {
     struct bl_buffer line;
@@ -66,9 +66,10 @@ static int giant(void *argument)
     (void)argument;
     int fd = open_room((struct bl_rpc_options){0});
     memset(line, ' ', size);
-    /* It is answered before it ends, and nothing of it is kept. */
+    /* It is answered before it ends, and none of it is stored. */
     say((struct bl_text){line, size});
-    CHECK(hears(FAILURE("null", "-32700") "\"message\":\"a line has at most 16777216 bytes\"}}"));
+    CHECK(hears(
+        FAILURE("null", "-32700") "\"message\":\"line too long (the limit is 16777216 bytes)\"}}"));
     say((struct bl_text){line, 1000});
     say(BL_TEXT("\n"));
     check_lives();
@@ -107,7 +108,7 @@ static int garbage(void *argument)
 
 IN_LOOP(garbage_is_answered_with_errors, garbage)
 
-/* ---- A peer that does not read --------------------------------------------------------------- */
+/* ---- A peer that does not read ---- */
 
 struct feeder {
     size_t sent;
@@ -137,7 +138,7 @@ static int never_reads(void *argument)
     uint64_t start_ns = bl_now_ns();
     while (bl_rpc_queued(room.rpc) < BL_RPC_QUEUE_MAX - 4096)
         bl_yield();
-    /* Whoever feeds it waits, the loop turns, and a cancel is heard. */
+    /* Its writer waits, the loop keeps turning, and a cancel is received. */
     bl_sleep(50 * MS);
     CHECK(!feeder.ended && room.gone == 0);
     CHECK(bl_rpc_queued(room.rpc) <= BL_RPC_QUEUE_MAX);
@@ -158,9 +159,9 @@ static int never_reads(void *argument)
     return 0;
 }
 
-IN_LOOP(a_peer_that_never_reads_is_bounded_and_then_gone, never_reads)
+IN_LOOP(peer_that_never_reads_is_limited_and_disconnected, never_reads)
 
-/* A byte now and then is a sign of life. */
+/* A byte now and then shows that the peer is alive. */
 static int reads_slowly(void *argument)
 {
     struct feeder feeder = {0};
@@ -180,9 +181,10 @@ static int reads_slowly(void *argument)
     return 0;
 }
 
-IN_LOOP(a_peer_that_reads_slowly_is_not_gone, reads_slowly)
+IN_LOOP(slow_peer_stays_connected, reads_slowly)
 
-/* Who asks and does not read the answers is not asked to send more, and memory is bounded. */
+/* A peer that sends requests and reads no answers is not read from any more, and memory is limited.
+ */
 static int asks_and_never_reads(void *argument)
 {
     struct bl_text line = BL_TEXT(REQUEST("1", "now"));
@@ -193,7 +195,7 @@ static int asks_and_never_reads(void *argument)
         if (size < 0)
             bl_sleep(MS);
         else if (size < (ssize_t)line.size)
-            line = BL_TEXT("now\"}\n"); /* cut: what follows is broken, and answered as well */
+            line = BL_TEXT("now\"}\n"); /* cut: what follows is invalid, and is answered as well */
         CHECK(bl_rpc_queued(room.rpc) <= BL_RPC_QUEUE_MAX + 4096);
     }
     CHECK(strcmp(room.why, "takes nothing") == 0);
@@ -201,9 +203,9 @@ static int asks_and_never_reads(void *argument)
     return 0;
 }
 
-IN_LOOP(a_peer_that_asks_and_never_reads_is_bounded_and_then_gone, asks_and_never_reads)
+IN_LOOP(peer_that_sends_requests_and_never_reads_is_limited_and_disconnected, asks_and_never_reads)
 
-/* After a stop nobody waits for the peer; at twice the maximum it is gone. */
+/* After a stop, writers do not wait for the peer; at twice the maximum it is disconnected. */
 static int stopped_feeds(void *argument)
 {
     struct bl_scope scope, *outer = bl_scope_current();
@@ -228,7 +230,7 @@ static int stopped_feeds(void *argument)
     return 0;
 }
 
-IN_LOOP(who_is_stopped_does_not_wait_and_twice_the_maximum_is_the_end, stopped_feeds)
+IN_LOOP(stopped_writer_does_not_wait_and_twice_the_maximum_disconnects, stopped_feeds)
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
@@ -250,9 +252,9 @@ static int closes(void *argument)
     return 0;
 }
 
-IN_LOOP(a_close_stops_the_calls_and_lets_their_answers_out, closes)
+IN_LOOP(closing_stops_calls_and_sends_their_answers, closes)
 
-/* A stop of all does not keep an answer from going out, also where the peer reads late. */
+/* A stop of all fibers does not keep an answer from being sent, even if the peer reads late. */
 static int nursery_stops(void *argument)
 {
     struct bl_scope shield;
@@ -277,9 +279,9 @@ static int nursery_stops(void *argument)
     return 0;
 }
 
-IN_LOOP(a_stop_of_all_does_not_keep_answers_back, nursery_stops)
+IN_LOOP(answers_are_sent_after_a_stop_of_all_fibers, nursery_stops)
 
-/* The last line may lack its LF; who only shut down its side gets the answers. */
+/* The last line may lack its LF; a peer that only shut down its sending side gets the answers. */
 static int end_of_input(void *argument)
 {
     (void)argument;
@@ -303,7 +305,7 @@ static int end_of_input(void *argument)
     return 0;
 }
 
-IN_LOOP(the_end_of_input_stops_the_calls_and_lets_their_answers_out, end_of_input)
+IN_LOOP(end_of_input_stops_calls_and_sends_their_answers, end_of_input)
 
 static int half_open(void *argument)
 {
@@ -317,7 +319,7 @@ static int half_open(void *argument)
         CHECK_EQUAL(room.gone, 0);
         if (goes == 0) {
             bl_semaphore_give(&room.go);
-            CHECK(hears(RESULT("1", "\"let go\"")));
+            CHECK(hears(RESULT("1", "\"given\"")));
         } else {
             peer_go();
         }
@@ -329,7 +331,7 @@ static int half_open(void *argument)
     return 0;
 }
 
-IN_LOOP(half_open_a_peer_that_has_sent_its_last_byte_is_answered, half_open)
+IN_LOOP(half_open_peer_is_answered_after_its_last_byte, half_open)
 
 static int vanishes(void *argument)
 {
@@ -347,11 +349,12 @@ static int vanishes(void *argument)
     return 0;
 }
 
-IN_LOOP(a_peer_that_goes_is_told_once_and_stops_its_calls, vanishes)
+IN_LOOP(disconnect_is_reported_once_and_stops_the_calls, vanishes)
 
 /* ---- Pipes and files ------------------------------------------------------------------------- */
 
-/* Pipes of others' are left as they are; a reader that goes is heard of with nothing to write. */
+/* Pipes of other processes are left unchanged; a reader that disconnects is noticed with nothing to
+ * write. */
 static int pipes(void *argument)
 {
     int to[2], from[2];
@@ -378,7 +381,7 @@ static int pipes(void *argument)
     return 0;
 }
 
-IN_LOOP(pipes_stay_blocking_and_a_reader_that_goes_is_heard_of, pipes)
+IN_LOOP(pipes_stay_blocking_and_a_closed_reader_is_noticed, pipes)
 
 /* Both directions are one terminal, which others use as well. */
 static int terminal(void *argument)
@@ -411,7 +414,7 @@ static int files(void *argument)
     CHECK_EQUAL(write(in, lines.data, lines.size), (ssize_t)lines.size);
     unlink(path);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    /* From a file to nowhere, and from nowhere to a file. */
+    /* From a file to /dev/null, and from /dev/null to a file. */
     CHECK_EQUAL(lseek(in, 0, SEEK_SET), 0);
     begin((struct bl_rpc_options){.in = in, .out = null});
     CHECK_EQUAL(bl_rpc_wait_gone(room.rpc), 0);
@@ -447,7 +450,7 @@ static int unusable(void *argument)
     const struct {
         int in, out, code;
     } cases[] = {
-        {ends[1], ends[1], BL_ECLOSED}, /* the wrong way round */
+        {ends[1], ends[1], BL_ECLOSED}, /* in the wrong direction */
         {ends[0], ends[0], BL_ECLOSED}, {folder, ends[1], BL_ENOTSUP},
         {-1, ends[1], BL_ECLOSED},      {ends[0], 99999, BL_ECLOSED},
     };
@@ -465,21 +468,21 @@ static int unusable(void *argument)
     return 0;
 }
 
-IN_LOOP(what_cannot_be_used_is_refused, unusable)
+IN_LOOP(unusable_descriptors_are_refused, unusable)
 
 SUITE(rpc, cmocka_unit_test(broken_lines_batches_and_200_levels_are_answered_with_errors),
       cmocka_unit_test(a_line_of_17_MiB_is_skipped_and_the_connection_lives),
       cmocka_unit_test(garbage_is_answered_with_errors),
-      cmocka_unit_test(a_peer_that_never_reads_is_bounded_and_then_gone),
-      cmocka_unit_test(a_peer_that_reads_slowly_is_not_gone),
-      cmocka_unit_test(a_peer_that_asks_and_never_reads_is_bounded_and_then_gone),
-      cmocka_unit_test(who_is_stopped_does_not_wait_and_twice_the_maximum_is_the_end),
-      cmocka_unit_test(a_close_stops_the_calls_and_lets_their_answers_out),
-      cmocka_unit_test(a_stop_of_all_does_not_keep_answers_back),
-      cmocka_unit_test(the_end_of_input_stops_the_calls_and_lets_their_answers_out),
-      cmocka_unit_test(half_open_a_peer_that_has_sent_its_last_byte_is_answered),
-      cmocka_unit_test(a_peer_that_goes_is_told_once_and_stops_its_calls),
-      cmocka_unit_test(pipes_stay_blocking_and_a_reader_that_goes_is_heard_of),
+      cmocka_unit_test(peer_that_never_reads_is_limited_and_disconnected),
+      cmocka_unit_test(slow_peer_stays_connected),
+      cmocka_unit_test(peer_that_sends_requests_and_never_reads_is_limited_and_disconnected),
+      cmocka_unit_test(stopped_writer_does_not_wait_and_twice_the_maximum_disconnects),
+      cmocka_unit_test(closing_stops_calls_and_sends_their_answers),
+      cmocka_unit_test(answers_are_sent_after_a_stop_of_all_fibers),
+      cmocka_unit_test(end_of_input_stops_calls_and_sends_their_answers),
+      cmocka_unit_test(half_open_peer_is_answered_after_its_last_byte),
+      cmocka_unit_test(disconnect_is_reported_once_and_stops_the_calls),
+      cmocka_unit_test(pipes_stay_blocking_and_a_closed_reader_is_noticed),
       cmocka_unit_test(a_terminal_can_be_both_ends_and_stays_blocking),
       cmocka_unit_test(regular_files_can_be_read_and_written),
-      cmocka_unit_test(what_cannot_be_used_is_refused));
+      cmocka_unit_test(unusable_descriptors_are_refused));
