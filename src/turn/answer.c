@@ -1,5 +1,5 @@
-/* One call of the model: the request, the pieces as they come, and what is left of an answer that
- * was cut. */
+/* One call of the model: the request, the pieces of the answer, and the rest of an answer that was
+ * cut. */
 #include <stdio.h>
 
 #include "parts.h"
@@ -31,7 +31,7 @@ struct bl_text turn_text_view(const struct turn_text *text)
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* Ends the text or thinking that is being written. */
+/* Ends the text or thinking being written. */
 static void turn_answer_close_block(struct turn_answer *answer)
 {
     struct bl_arena *arena = &answer->turn->record->arena;
@@ -85,7 +85,7 @@ static int turn_answer_begin_call(struct turn_answer *answer, const struct bl_pi
     return 0;
 }
 
-/* The call that was begun as number `index`; NULL: none. */
+/* Returns the call that began as number `index`; NULL if there is none. */
 static struct bl_block *turn_answer_find_call(struct turn_answer *answer, uint32_t index)
 {
     BL_LIST_EACH (link, &answer->message->blocks) {
@@ -107,13 +107,14 @@ static int turn_answer_end_call(struct turn_answer *answer, const struct bl_piec
         return BL_ELIMIT;
     block->input = bl_arena_text(arena, piece->text);
     block->invalid = bl_arena_text(arena, piece->invalid);
+    block->is_invalid = block->invalid.size > 0;
     block->opaque = bl_arena_text(arena, piece->opaque);
     answer->calls_ended++;
     return 0;
 }
 
-/* What the answer used and costs. The part that is owed at most, should it have been cut, is what
- * the model reserved for it. */
+/* Returns what the answer used and costs. The most that a cut answer may cost is the model's
+ * reservation for it. */
 static struct bl_spent spent_of(const struct turn_answer *answer, const struct bl_usage *usage)
 {
     const struct bl_model *model = answer->turn->engine->model;
@@ -130,8 +131,8 @@ static struct bl_spent spent_of(const struct turn_answer *answer, const struct b
         .usage = *usage, .cost_usd = cost, .cost_usd_max = owed > cost ? owed : cost};
 }
 
-/* An estimate of what an answer used that was cut before the provider said: the request as it was
- * projected, and a token for each four bytes. */
+/* Estimates the usage of an answer that was cut before the provider reported it: the request by the
+ * model's estimate, and one token per four bytes. */
 static struct bl_usage estimate_usage(const struct turn_answer *answer,
                                       const struct bl_request *request)
 {
@@ -140,15 +141,15 @@ static struct bl_usage estimate_usage(const struct turn_answer *answer,
     return (struct bl_usage){model->estimate(model->context, request), (answer->bytes + 3) / 4};
 }
 
-/* Something came of it, or may be owed for it. */
+/* Something of the answer arrived, or may be owed for it. */
 static bool was_used(const struct turn_answer *answer)
 {
     return answer->usage_known || answer->ended || answer->bytes > 0 ||
            answer->sink.reserved_usd > 0;
 }
 
-/* The call begins anew: what it used so far is spent, and what it said forgotten. */
-static void turn_answer_begin_anew(struct turn_answer *answer, const struct bl_piece *piece)
+/* The call starts over: its usage so far is spent, and its pieces are dropped. */
+static void turn_answer_restart(struct turn_answer *answer, const struct bl_piece *piece)
 {
     struct turn *turn = answer->turn;
 
@@ -184,6 +185,8 @@ static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
     struct turn_answer *answer = BL_CONTAINER(sink, struct turn_answer, sink);
 
     answer->bytes += piece->text.size;
+    if (answer->bytes > BL_ANSWER_SIZE_MAX)
+        return BL_ELIMIT;
     switch (piece->type) {
     case BL_PIECE_TEXT: return turn_answer_add_text(answer, BL_BLOCK_TEXT, piece);
     case BL_PIECE_THINKING: return turn_answer_add_text(answer, BL_BLOCK_THINKING, piece);
@@ -191,7 +194,7 @@ static int take_piece(struct bl_sink *sink, const struct bl_piece *piece)
     case BL_PIECE_CALL_DELTA: return 0;
     case BL_PIECE_CALL_END: return turn_answer_end_call(answer, piece);
     case BL_PIECE_USAGE: turn_answer_take_usage(answer, piece); return 0;
-    case BL_PIECE_RETRY: turn_answer_begin_anew(answer, piece); return 0;
+    case BL_PIECE_RETRY: turn_answer_restart(answer, piece); return 0;
     case BL_PIECE_END:
         turn_answer_close_block(answer);
         answer->end = piece->end;
@@ -221,7 +224,7 @@ static void make_request(struct turn *turn, struct bl_request *request)
     }
 }
 
-/* Some limit of tokens is set, here or above. */
+/* Returns whether any token limit is set, here or above. */
 static bool is_limited(const struct bl_budget *budget)
 {
     while (budget != NULL && budget->limit == BL_UNLIMITED)
@@ -229,8 +232,8 @@ static bool is_limited(const struct bl_budget *budget)
     return budget != NULL;
 }
 
-/* What the call used. One that failed before anything came used nothing, and so did one that was
- * stopped before it was sent, or in the wait for the next attempt. */
+/* Returns the usage of the call. A call that failed before anything arrived used nothing, and so
+ * did one that was stopped before it was sent, or while waiting for the next attempt. */
 static struct bl_usage count_usage(struct turn *turn, const struct bl_request *request, bool cut)
 {
     struct turn_answer *answer = &turn->answer;
@@ -260,7 +263,11 @@ static int call_model(struct turn *turn, const struct bl_request *request, bool 
     bl_list_init(&answer->message->blocks);
     turn->results = NULL;
     bl_unit_begin(&unit, BL_UNIT_MODEL, id, model->name);
+    turn->stage = TURN_MODEL;
     int code = model->call(model->context, request, &answer->sink, &error);
+    if (bl_scope_check(&turn->scope) != 0)
+        turn_note_stop(turn);
+    turn->stage = TURN_BETWEEN;
     if (code != 0)
         turn->result->error = error;
     bl_text_into(unit.detail, sizeof unit.detail, answer->sink.detail);
@@ -275,7 +282,7 @@ int turn_call_model(struct turn *turn, const struct bl_request *request, bool qu
     const struct bl_model *model = turn->engine->model;
     uint64_t reserved = 0;
 
-    /* Step 3: may it be sent? */
+    /* Step 3: check the budget. */
     if (is_limited(&turn->budget)) {
         reserved = model->estimate(model->context, request);
         if (!bl_budget_reserve(&turn->budget, reserved))
@@ -288,15 +295,18 @@ int turn_call_model(struct turn *turn, const struct bl_request *request, bool qu
     return code;
 }
 
-/* What can be called may be other tools than the last time. False: a stop came. */
+/* Lets the tools change since the last call. False: stopped. */
 static bool refresh_tools(struct turn *turn)
 {
     const struct bl_tools *tools = turn->engine->tools;
 
-    turn->answer.message = NULL;
     if (tools == NULL || tools->refresh == NULL)
         return true;
+    turn->stage = TURN_TOOLS;
     tools->refresh(tools->context);
+    if (bl_scope_check(&turn->scope) != 0)
+        turn_note_stop(turn);
+    turn->stage = TURN_BETWEEN;
     return bl_scope_check(&turn->scope) == 0 || turn_end_stopped(turn);
 }
 
@@ -306,7 +316,8 @@ bool turn_ask(struct turn *turn)
     struct bl_request request;
     int code;
 
-    if (!refresh_tools(turn))
+    turn->answer.message = NULL;
+    if (!turn_may_continue(turn) || !refresh_tools(turn))
         return false;
     do {
         answer->message = NULL;
@@ -321,20 +332,22 @@ bool turn_ask(struct turn *turn)
             return turn_end_as(turn, BL_TURN_MAX_BUDGET);
     } while (code != 0 && bl_scope_check(&turn->scope) == 0 && turn_make_room_after(turn));
     bool stopped = code != 0 && bl_scope_check(&turn->scope) != 0;
-    /* Its own doing, though it stopped the run. */
+    /* The model's own failure, although it stopped the run. */
     if (code != 0 && strcmp(turn->result->error.name, "overrun") == 0)
         return turn_fail(turn, code, BL_KIND_PROVIDER, "the model failed: %s", bl_error_text(code));
     if (stopped)
         return turn_end_stopped(turn);
     if (code == BL_EBUDGET)
         return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+    if (code == BL_ELIMIT && answer->bytes > BL_ANSWER_SIZE_MAX)
+        return turn_fail(turn, code, BL_KIND_PROVIDER, "the answer exceeds the limit of %zu MiB",
+                         BL_ANSWER_SIZE_MAX >> 20);
     if (code == BL_ELIMIT)
-        return turn_fail(turn, code, BL_KIND_PROVIDER,
-                         "the answer is larger than any that is taken");
+        return turn_fail(turn, code, BL_KIND_PROVIDER, "the answer exceeds a limit");
     if (code != 0)
         return turn_fail(turn, code, BL_KIND_PROVIDER, "the model failed: %s", bl_error_text(code));
     if (!answer->ended || answer->calls_ended < answer->calls)
-        return turn_fail(turn, BL_EPARSE, BL_KIND_PROVIDER, "the answer did not come to its end");
+        return turn_fail(turn, BL_EPARSE, BL_KIND_PROVIDER, "the answer is incomplete");
     bl_list_push_back(&turn->record->messages, &answer->message->link);
     if (answer->end == BL_ANSWER_REFUSAL) {
         turn_fail(turn, BL_EACCES, BL_KIND_PROVIDER, "the model refused to answer");
@@ -351,7 +364,7 @@ void turn_answer_keep(struct turn *turn)
 
     if (answer->message == NULL || answer->ended)
         return;
-    /* Thinking that had not ended goes; so do calls whose end had not come. */
+    /* Drop unfinished thinking and unfinished calls. */
     if (answer->open != NULL && answer->open->type == BL_BLOCK_THINKING)
         bl_list_remove(&answer->open->link);
     else

@@ -1,21 +1,21 @@
 /* Design notes.
  *
- * A model has room for so much. Before a request that would not fit, the oldest turns of the
- * session are told to the model once more, as one text, and what it makes of them stands in their
- * place from then on. That call is a part of the turn that needs the room: its scope, its budget,
- * its usage. The session itself changes when the turn is committed, and not before.
+ * A model has a limited context. Before a request that would not fit, the oldest turns of the
+ * session are sent to the model once more, as one text, and its summary replaces them from then on.
+ * That call is part of the turn that needs the room: its scope, its budget, its usage. The session
+ * itself changes only when the turn is committed.
  *
- * How much there is room for is measured roughly: four bytes a token, and a margin. What that
- * misses the model says itself (context_overflow). */
+ * Sizes are estimated: four bytes per token, and a margin. If the estimate is too low, the model
+ * reports it (context_overflow). */
 #include <stdio.h>
 
 #include "parts.h"
 
-/* Percent of the room: above the first, turns leave until no more than the second is taken. */
+/* Percent of the room: above FULL_PERCENT, turns leave until at most FREE_PERCENT is used. */
 #define FULL_PERCENT 80u
 #define FREE_PERCENT 50u
 #define TOKEN_BYTES  4u
-/* Of one result, or one input, in what is summed up: the beginning tells what it was. */
+/* Limit for one result, or one input, in the text to summarize: its beginning shows what it was. */
 #define EXCERPT_MAX ((size_t)2000)
 #define SUMMARY_MAX ((size_t)64 * 1024)
 
@@ -36,7 +36,7 @@ static uint64_t compact_messages_bytes(const struct bl_list *messages)
     return bytes;
 }
 
-/* What is sent besides the session's turns. */
+/* Returns the size of the request without the session's turns. */
 static uint64_t fixed_bytes(const struct turn *turn)
 {
     const struct bl_tools *tools = turn->engine->tools;
@@ -51,8 +51,8 @@ static uint64_t fixed_bytes(const struct turn *turn)
     return bytes + compact_messages_bytes(&turn->record->messages);
 }
 
-/* How many of the oldest turns are to leave in all, so that the rest takes at most so many bytes;
- * half of those that are left at least, once some must. */
+/* Returns how many of the oldest turns must leave in all so that the rest has at most `wanted`
+ * bytes; if any must leave, at least half of the remaining ones. */
 static uint64_t turns_to_leave(const struct turn *turn, uint64_t full, uint64_t wanted)
 {
     const struct bl_session *session = turn->session;
@@ -77,7 +77,7 @@ static uint64_t turns_to_leave(const struct turn *turn, uint64_t full, uint64_t 
     return leave;
 }
 
-/* ---- What leaves, as one text ---------------------------------------------------------------- */
+/* ---- The turns that leave, as one text ------------------------------------------------------- */
 
 static void tell_block(struct bl_buffer *out, enum bl_role role, const struct bl_block *block)
 {
@@ -113,13 +113,13 @@ static void tell_messages(struct bl_buffer *out, const struct bl_list *messages)
     }
 }
 
-/* The request that asks for the summary: one message of a user. */
+/* Writes the request for the summary: one message of a user. */
 static void write_request(const struct turn *turn, uint64_t leave, struct bl_buffer *out)
 {
     const struct bl_session *session = turn->session;
     uint64_t number = 0;
 
-    bl_buffer_append(out, BL_TEXT("What follows is the beginning of a conversation between a user "
+    bl_buffer_append(out, BL_TEXT("Below is the beginning of a conversation between a user "
                                   "and an assistant with tools.\n\n---\n\n"));
     if (session->summary != NULL)
         tell_messages(out, &session->summary->messages);
@@ -129,11 +129,12 @@ static void write_request(const struct turn *turn, uint64_t leave, struct bl_buf
     }
     bl_buffer_append(
         out,
-        BL_TEXT("---\n\nSum it up for the assistant, who goes on with the conversation and will "
-                "see nothing of the above but the summary: what the user wants and has "
-                "decided, what was found out, which files were read and changed and how, what "
-                "was tried and failed, and what is left to do. Keep names, paths, commands, "
-                "numbers and error messages exactly. Answer with the summary alone."));
+        BL_TEXT(
+            "---\n\nSummarize it for the assistant, which will continue the conversation and see "
+            "only the summary instead of the text above: what the user wants and has "
+            "decided, what was found out, which files were read and changed and how, what "
+            "was tried and failed, and what is left to do. Keep names, paths, commands, "
+            "numbers and error messages exactly. Answer with the summary only."));
 }
 
 /* ---- The summary ----------------------------------------------------------------------------- */
@@ -147,11 +148,11 @@ static struct bl_turn_record *make_record(struct bl_text summary)
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_printf(
         arena, "[Summary of the conversation so far]\n\n" BL_TEXT_FORMAT, BL_TEXT_ARG(summary));
     message = bl_message_add(arena, &record->messages, BL_ROLE_ASSISTANT);
-    bl_block_add(arena, message, BL_BLOCK_TEXT)->text = BL_TEXT("I go on from there.");
+    bl_block_add(arena, message, BL_BLOCK_TEXT)->text = BL_TEXT("I will continue from there.");
     return record;
 }
 
-/* The text of the newest answer, within its limit; in its arena. */
+/* Returns the text of the newest answer, within its limit; in its arena. */
 static struct bl_text answer_text(const struct turn *turn)
 {
     struct turn_text text = {0};
@@ -164,8 +165,8 @@ static struct bl_text answer_text(const struct turn *turn)
     return bl_utf8_cut(bl_text_trim(turn_text_view(&text)), SUMMARY_MAX);
 }
 
-/* Has the model sum up the oldest `leave` turns. 0: turn->summary stands for them; else why not,
- * and nothing has changed. */
+/* Lets the model summarize the oldest `leave` turns. Returns 0 with the summary in turn->summary;
+ * otherwise a code, and nothing has changed. */
 static int summarise(struct turn *turn, uint64_t leave)
 {
     struct bl_arena *arena = &turn->record->arena;
@@ -177,7 +178,7 @@ static int summarise(struct turn *turn, uint64_t leave)
     struct bl_message *message = bl_message_add(arena, &messages, BL_ROLE_USER);
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_buffer_text(&buffer);
     struct bl_request request = {
-        .system = BL_TEXT("You sum up conversations, faithfully and briefly."),
+        .system = BL_TEXT("You summarize conversations faithfully and concisely."),
         .messages = &messages,
     };
     int code = turn_call_model(turn, &request, true);
@@ -194,7 +195,7 @@ static int summarise(struct turn *turn, uint64_t leave)
     return code;
 }
 
-/* The oldest `leave` turns are left out, summed up if that can be had. False: stopped. */
+/* Leaves out the oldest `leave` turns, with a summary if possible. False: stopped. */
 static bool compact_leave_out(struct turn *turn, uint64_t leave)
 {
     int code = summarise(turn, leave);
@@ -204,7 +205,7 @@ static bool compact_leave_out(struct turn *turn, uint64_t leave)
     if (code != 0) {
         char message[200];
         snprintf(message, sizeof message,
-                 "the oldest turns leave the context without a summary: %.140s",
+                 "the oldest turns left the context without a summary: %.140s",
                  turn->result->error.message[0] != '\0' ? turn->result->error.message
                                                         : bl_error_text(code));
         turn_emit(turn, (struct bl_event){.type = BL_EVENT_WARNING,
@@ -236,9 +237,9 @@ bool turn_make_room_after(struct turn *turn)
     return compact_leave_out(turn, (turns + 1) / 2);
 }
 
-/* ---- By hand --------------------------------------------------------------------------------- */
+/* ---- On request ------------------------------------------------------------------------------ */
 
-/* Asks the store for it. */
+/* Stores the compaction. */
 static int write_compaction(struct turn *turn, struct bl_error *error)
 {
     const struct bl_turn_store *store = turn->engine->store;
@@ -264,7 +265,7 @@ static int write_compaction(struct turn *turn, struct bl_error *error)
     return code;
 }
 
-/* Claims, writes, and applies it. */
+/* Claims the scope, stores the compaction, and applies it. */
 static int commit_compaction(struct turn *turn, struct bl_error *error)
 {
     struct bl_journal *journal = turn->journal;
@@ -298,7 +299,7 @@ static int commit_compaction(struct turn *turn, struct bl_error *error)
     return 0;
 }
 
-/* Whether it was stopped is settled; what is left to write down is written. */
+/* Settles whether it was stopped, and stores the remaining events. */
 static void end_compaction(struct turn *turn)
 {
     const struct bl_turn_store *store = turn->engine->store;
@@ -315,7 +316,7 @@ static void end_compaction(struct turn *turn)
         turn_emit(turn, (struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
 }
 
-/* In its own scope, from the call of the model to the commit. */
+/* Runs in its own scope, from the model call to the commit. */
 static int turn_compact(struct turn *turn, struct bl_error *error)
 {
     struct bl_error *failed = &turn->result->error;
@@ -331,8 +332,8 @@ static int turn_compact(struct turn *turn, struct bl_error *error)
     bl_scope_enter(outer);
     if (code == 0)
         return 0;
-    bl_error_set(error, code, BL_KIND_PROVIDER, "sum up the session", turn->session->id,
-                 "the session could not be summed up: %s", bl_error_text(code));
+    bl_error_set(error, code, BL_KIND_PROVIDER, "compact the session", turn->session->id,
+                 "cannot compact the session: %s", bl_error_text(code));
     int stopped = bl_scope_check(&turn->scope);
     return stopped != 0 ? stopped : code;
 }
@@ -343,6 +344,7 @@ int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
 {
     uint64_t turns = session->turns_in_context;
     struct bl_turn_result result = {0};
+    struct stop_watch watch;
     struct turn turn = {.engine = engine,
                         .session = session,
                         .receipt = receipt,
@@ -358,13 +360,15 @@ int bl_session_compact(struct bl_engine *engine, struct bl_session *session,
     bl_list_init(&turn.injected);
     bl_list_init(&turn.images);
     (engine->make_id != NULL ? engine->make_id : bl_id_make)(result.turn_id, "compact_");
-    journal->receipt_told = journal->receipt_stored = false;
+    journal_arm(journal);
+    stop_watch_begin(&watch, journal, receipt);
     bl_scope_init(&turn.scope, receipt->scope);
     int code = turn_compact(&turn, error);
     *ret_dropped = code == 0 ? turn.turns_skipped : 0;
     *ret_spent = result.spent;
     bl_scope_done(&turn.scope);
     end_compaction(&turn);
+    stop_watch_end(&watch);
     bl_turn_record_free(turn.summary);
     bl_turn_record_free(turn.record);
     return code;

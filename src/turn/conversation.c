@@ -24,132 +24,120 @@ struct bl_block *bl_block_add(struct bl_arena *arena, struct bl_message *message
     return block;
 }
 
+/* ---- As JSON --------------------------------------------------------------------------------- */
+
+static const char *const role_names[] = {
+    [BL_ROLE_USER] = "user",
+    [BL_ROLE_ASSISTANT] = "assistant",
+};
+static const struct bl_names roles = BL_NAMES(role_names);
 static const char *const block_names[] = {
     [BL_BLOCK_TEXT] = "text",      [BL_BLOCK_THINKING] = "thinking",
     [BL_BLOCK_CALL] = "tool_call", [BL_BLOCK_RESULT] = "tool_result",
     [BL_BLOCK_IMAGE] = "image",
 };
+static const struct bl_names block_types = BL_NAMES(block_names);
 
-static void conversation_write_call(struct bl_json_writer *writer, const struct bl_block *block)
+#define BL_RECORD_STRUCT struct bl_block
+static const struct bl_member text_members[] = {
+    BL_MEMBER_TEXT("text", text),
+    BL_MEMBER_END,
+};
+static const struct bl_member call_members[] = {
+    BL_MEMBER_TEXT("id", id, .least = 1),
+    BL_MEMBER_TEXT("name", name, .about = "Name of the tool."),
+    BL_MEMBER_RAW("input", input, .either = true, .object = true, BL_UNLESS(is_invalid)),
+    BL_MEMBER_TEXT("input_text", input, .either = true, BL_KNOWN(is_invalid),
+                   .about = "The input of an invalid call, as received."),
+    BL_MEMBER_TEXT("invalid", invalid, .optional = true, .about = "Why the call is invalid."),
+    BL_MEMBER_END,
+};
+static const struct bl_member result_members[] = {
+    BL_MEMBER_TEXT("id", id, .least = 1, .about = "Id of the call."),
+    BL_MEMBER_TEXT("text", text),
+    BL_MEMBER_BOOLEAN("is_error", is_error),
+    BL_MEMBER_END,
+};
+static const struct bl_member image_members[] = {
+    BL_MEMBER_TEXT("media_type", name),
+    BL_MEMBER_TEXT("data", text, .about = "Base64."),
+    BL_MEMBER_TEXT("id", id, .optional = true,
+                   .about = "Id of the call whose result contains the image."),
+    BL_MEMBER_END,
+};
+static const struct bl_member block_members[] = {
+    BL_MEMBER_ENUM("type", type, &block_types),
+    BL_MEMBER_RAW("opaque", opaque, .optional = true,
+                  .about = "Sent back to the provider unchanged."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static bool conversation_call_fits(const void *record, struct bl_record_fault *fault BL_UNUSED)
 {
-    bl_json_put_text(writer, "id", block->id);
-    bl_json_put_text(writer, "name", block->name);
-    /* What could not be read is kept as it came. */
-    if (block->invalid.size > 0) {
-        bl_json_put_text(writer, "input_text", block->input);
-        bl_json_put_text(writer, "invalid", block->invalid);
-    } else {
-        bl_json_put_json(writer, "input", block->input);
-    }
+    const struct bl_block *call = record;
+    return call->is_invalid == (call->invalid.size > 0);
 }
 
-static void conversation_write_block(struct bl_json_writer *writer, const struct bl_block *block)
+/* An image that the engine would not keep is not read either: providers would refuse it every
+ * time. */
+static bool conversation_image_fits(const void *record, struct bl_record_fault *fault BL_UNUSED)
 {
-    bl_json_write_object(writer);
-    bl_json_put_string(writer, "type", block_names[block->type]);
-    switch (block->type) {
-    case BL_BLOCK_TEXT:
-    case BL_BLOCK_THINKING: bl_json_put_text(writer, "text", block->text); break;
-    case BL_BLOCK_CALL: conversation_write_call(writer, block); break;
-    case BL_BLOCK_RESULT:
-        bl_json_put_text(writer, "id", block->id);
-        bl_json_put_text(writer, "text", block->text);
-        bl_json_put_boolean(writer, "is_error", block->is_error);
-        break;
-    case BL_BLOCK_IMAGE:
-        bl_json_put_text(writer, "media_type", block->name);
-        bl_json_put_text(writer, "data", block->text);
-        if (block->id.size > 0)
-            bl_json_put_text(writer, "id", block->id);
-        break;
-    }
-    if (block->opaque.size > 0)
-        bl_json_put_json(writer, "opaque", block->opaque);
-    bl_json_write_end(writer);
+    return bl_image_problem(record) == NULL;
 }
 
-void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *messages)
+static const struct bl_record text_record =
+    BL_RECORD_GROUP("block_text", text_members, .about = "Text of a message.");
+static const struct bl_record thinking_record =
+    BL_RECORD_GROUP("block_thinking", text_members, .about = "Thinking of the model.");
+static const struct bl_record call_record = BL_RECORD_GROUP(
+    "block_tool_call", call_members, .rule = conversation_call_fits, .about = "A tool call.");
+static const struct bl_record result_record =
+    BL_RECORD_GROUP("block_tool_result", result_members, .about = "The result of a call.");
+static const struct bl_record image_record =
+    BL_RECORD_GROUP("block_image", image_members, .rule = conversation_image_fits,
+                    .about = "An image; only in a user's message.");
+static const struct bl_record *const block_kinds[] = {
+    [BL_BLOCK_TEXT] = &text_record,   [BL_BLOCK_THINKING] = &thinking_record,
+    [BL_BLOCK_CALL] = &call_record,   [BL_BLOCK_RESULT] = &result_record,
+    [BL_BLOCK_IMAGE] = &image_record,
+};
+static const struct bl_record block_record =
+    BL_RECORD("block", struct bl_block, block_members, .kinds = block_kinds);
+
+static bool conversation_message_fits(const void *record, struct bl_record_fault *fault BL_UNUSED)
 {
-    bl_json_write_array(writer);
-    BL_LIST_EACH (link, messages) {
-        const struct bl_message *message = BL_CONTAINER(link, struct bl_message, link);
-        bl_json_write_object(writer);
-        bl_json_put_string(writer, "role", message->role == BL_ROLE_USER ? "user" : "assistant");
-        bl_json_write_key(writer, BL_TEXT("content"));
-        bl_json_write_array(writer);
-        BL_LIST_EACH (part, &message->blocks)
-            conversation_write_block(writer, BL_CONTAINER(part, struct bl_block, link));
-        bl_json_write_end(writer);
-        bl_json_write_end(writer);
-    }
-    bl_json_write_end(writer);
-}
+    const struct bl_message *message = record;
 
-/* ---- Reading --------------------------------------------------------------------------------- */
-
-/* What the engine would not have kept is not read either: a provider would refuse it for ever. */
-static bool conversation_read_image(const struct bl_json *value, const struct bl_message *message,
-                                    struct bl_block *block)
-{
-    block->name = bl_json_text(bl_json_get(value, BL_TEXT("media_type")));
-    block->text = bl_json_text(bl_json_get(value, BL_TEXT("data")));
-    return message->role == BL_ROLE_USER && bl_image_problem(block) == NULL;
-}
-
-static bool conversation_read_block(struct bl_arena *arena, const struct bl_json *value,
-                                    struct bl_message *message)
-{
-    struct bl_text name = bl_json_text(bl_json_get(value, BL_TEXT("type")));
-    const struct bl_json *input = bl_json_get(value, BL_TEXT("input"));
-    const struct bl_json *opaque = bl_json_get(value, BL_TEXT("opaque"));
-    size_t type = 0;
-
-    while (type < BL_COUNT(block_names) && !bl_text_equal(bl_text_from(block_names[type]), name))
-        type++;
-    if (type == BL_COUNT(block_names))
-        return false;
-    struct bl_block *block = bl_block_add(arena, message, (enum bl_block_type)type);
-    block->text = bl_json_text(bl_json_get(value, BL_TEXT("text")));
-    block->id = bl_json_text(bl_json_get(value, BL_TEXT("id")));
-    block->name = bl_json_text(bl_json_get(value, BL_TEXT("name")));
-    block->invalid = bl_json_text(bl_json_get(value, BL_TEXT("invalid")));
-    block->is_error = bl_json_boolean(bl_json_get(value, BL_TEXT("is_error")), false);
-    block->input = bl_json_text(bl_json_get(value, BL_TEXT("input_text")));
-    if (input != NULL)
-        block->input = bl_json_value_text(arena, input);
-    if (opaque != NULL)
-        block->opaque = bl_json_value_text(arena, opaque);
-    if (block->type == BL_BLOCK_IMAGE)
-        return conversation_read_image(value, message, block);
-    bool is_call = block->type == BL_BLOCK_CALL;
-    if (is_call && block->invalid.size == 0 && !bl_json_is(input, BL_JSON_OBJECT))
-        return false;
-    return block->id.size > 0 || (!is_call && block->type != BL_BLOCK_RESULT);
-}
-
-static bool read_message(struct bl_arena *arena, const struct bl_json *value,
-                         struct bl_list *messages)
-{
-    struct bl_text role = bl_json_text(bl_json_get(value, BL_TEXT("role")));
-    const struct bl_json *content = bl_json_get(value, BL_TEXT("content"));
-    bool is_user = bl_text_equal(role, BL_TEXT("user"));
-
-    if (!is_user && !bl_text_equal(role, BL_TEXT("assistant")))
-        return false;
-    if (!bl_json_is(content, BL_JSON_ARRAY))
-        return false;
-    struct bl_message *message =
-        bl_message_add(arena, messages, is_user ? BL_ROLE_USER : BL_ROLE_ASSISTANT);
-    BL_JSON_EACH (part, content) {
-        if (!conversation_read_block(arena, part, message))
+    BL_LIST_EACH (link, &message->blocks) {
+        if (BL_CONTAINER(link, struct bl_block, link)->type == BL_BLOCK_IMAGE &&
+            message->role != BL_ROLE_USER)
             return false;
     }
     return true;
 }
 
+#define BL_RECORD_STRUCT struct bl_message
+static const struct bl_member message_members[] = {
+    BL_MEMBER_ENUM("role", role, &roles),
+    BL_MEMBER_LIST("content", blocks, &block_record, struct bl_block, link),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_message_record =
+    BL_RECORD("message", struct bl_message, message_members, .rule = conversation_message_fits);
+
+void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *messages)
+{
+    bl_json_write_array(writer);
+    BL_LIST_EACH (link, messages)
+        bl_record_write(writer, &bl_message_record, BL_CONTAINER(link, struct bl_message, link));
+    bl_json_write_end(writer);
+}
+
 int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list *messages)
 {
-    /* A whole turn may be larger than what a stranger may send us. */
+    /* A whole turn may be larger than JSON from outside. */
     struct bl_json_limits limits = {.size_max = TURN_JSON_MAX, .string_max = TURN_JSON_MAX};
     const struct bl_json *value;
     struct bl_list read;
@@ -160,9 +148,12 @@ int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list
     if (!bl_json_is(value, BL_JSON_ARRAY))
         return BL_EPARSE;
     bl_list_init(&read);
-    BL_JSON_EACH (message, value) {
-        if (!read_message(arena, message, &read))
-            return BL_EPARSE;
+    BL_JSON_EACH (element, value) {
+        struct bl_message *message = bl_arena_alloc(arena, sizeof *message);
+        code = bl_record_view(arena, &bl_message_record, element, message, NULL);
+        if (code != 0)
+            return code;
+        bl_list_push_back(&read, &message->link);
     }
     struct bl_list *link;
     while ((link = bl_list_pop_front(&read)) != NULL)
@@ -174,7 +165,7 @@ int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list
 
 static const struct {
     struct bl_text name;
-    size_t offset; /* where in the first bytes of a file the mark of its type stands */
+    size_t offset; /* of the type's magic bytes in the file */
     struct bl_text mark;
 } image_types[] = {
     {BL_TEXT("image/png"), 0, BL_TEXT("\x89PNG")},
@@ -183,10 +174,10 @@ static const struct {
     {BL_TEXT("image/webp"), 8, BL_TEXT("WEBP")},
 };
 
-/* As many first bytes as show the type. */
+/* Bytes that are enough to show the type. */
 #define FIRST_SIZE ((size_t)12)
 
-/* Without what fills up the last four characters. */
+/* Removes the padding. */
 static struct bl_text base64_digits(struct bl_text data)
 {
     for (unsigned i = 0; i < 2 && bl_text_ends_with(data, BL_TEXT("=")); i++)
@@ -201,13 +192,13 @@ const char *bl_image_problem(const struct bl_block *image)
     while (type < BL_COUNT(image_types) && !bl_text_equal(image_types[type].name, image->name))
         type++;
     if (type == BL_COUNT(image_types))
-        return "left out, models take png, jpeg, gif and webp";
+        return "left out, models accept png, jpeg, gif and webp";
     if (image->text.size > BL_IMAGE_SIZE_MAX)
         return "left out, larger than 5 MiB in base64";
-    return bl_base64_valid(image->text) ? NULL : "left out, not base64";
+    return bl_base64_valid(image->text) ? NULL : "left out, invalid base64";
 }
 
-/* A type as it may stand in a text. */
+/* Returns a type that is safe to show in a text. */
 static struct bl_text shown_type(struct bl_text name)
 {
     for (size_t i = 0; i < name.size; i++) {
@@ -234,24 +225,29 @@ struct bl_text bl_image_note(struct bl_arena *arena, const struct bl_block *imag
                            why != NULL ? why : "");
 }
 
-/* The type that its first bytes show, where they show one: providers refuse an image that is said
- * to be another. */
+struct bl_text bl_image_type(struct bl_text bytes)
+{
+    for (size_t i = 0; bytes.size >= FIRST_SIZE && i < BL_COUNT(image_types); i++) {
+        struct bl_text mark = image_types[i].mark;
+        if (memcmp(bytes.data + image_types[i].offset, mark.data, mark.size) == 0)
+            return image_types[i].name;
+    }
+    return (struct bl_text){0};
+}
+
+/* Returns the type that the first bytes show, if any: providers refuse an image of another type
+ * than declared. */
 static struct bl_text true_type(struct bl_arena *arena, const struct bl_block *image)
 {
     struct bl_text start = {image->text.data, FIRST_SIZE / 3 * 4}, first;
 
-    if (image->text.size < start.size || !bl_base64_decode(arena, start, &first) ||
-        first.size < FIRST_SIZE)
+    if (image->text.size < start.size || !bl_base64_decode(arena, start, &first))
         return image->name;
-    for (size_t i = 0; i < BL_COUNT(image_types); i++) {
-        struct bl_text mark = image_types[i].mark;
-        if (memcmp(first.data + image_types[i].offset, mark.data, mark.size) == 0)
-            return image_types[i].name;
-    }
-    return image->name;
+    struct bl_text type = bl_image_type(first);
+    return type.size > 0 ? type : image->name;
 }
 
-/* A line more. */
+/* Appends a line. */
 static struct bl_text conversation_add_line(struct bl_arena *arena, struct bl_text text,
                                             struct bl_text line)
 {
@@ -281,19 +277,19 @@ struct bl_text turn_take_images(struct turn *turn, const struct bl_list *images,
         return text;
     BL_LIST_EACH (link, images) {
         struct bl_block image = *BL_CONTAINER(link, struct bl_block, link);
-        const char *problem = "this model takes none";
+        const char *problem = "this model does not accept images";
         image.name = true_type(arena, &image);
         if (turn->engine->model->takes_images)
             problem = bl_image_problem(&image);
         if (problem == NULL && turn->image_count >= BL_IMAGES_MAX)
-            problem = "left out, a message has 20 at most";
+            problem = "left out, at most 20 images per message";
         if (problem != NULL) {
             text = conversation_add_line(arena, text, bl_image_note(arena, &image, problem));
             continue;
         }
         struct bl_block *kept = bl_arena_zalloc(arena, sizeof *kept);
         *kept = (struct bl_block){.type = BL_BLOCK_IMAGE, .id = id};
-        /* What a call made is in this arena; what came with the prompt is somebody else's. */
+        /* Images of a call are in this arena; those of the prompt belong to the caller. */
         kept->name = bl_arena_text(arena, image.name);
         kept->text = id.size > 0 ? image.text : bl_arena_text(arena, image.text);
         bl_list_push_back(&turn->images, &kept->link);
@@ -313,7 +309,7 @@ void turn_place_images(struct turn *turn, struct bl_message *message)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* The newest text of a user in a list of messages; data NULL: there is none. */
+/* Returns the newest text of a user in a list of messages; data NULL if there is none. */
 static struct bl_text conversation_newest_text(const struct bl_list *messages)
 {
     for (struct bl_list *link = messages->previous; link != messages; link = link->previous) {

@@ -1,14 +1,14 @@
 /* Design notes.
  *
- * A turn lives in two places until it is decided: its record (messages, in an arena of their own)
- * and its result. The session is read and not touched. What decides is the claim of the turn's own
- * scope: from then on no stop reaches it, and the store has its seconds. When the store has said
- * that the turn is durable, the record becomes the session's newest; in every other case it is
- * freed, and with it all that the turn was.
+ * Until a turn is decided, it exists in two places: its record (messages, in an arena of their own)
+ * and its result. The session is only read. The claim of the turn's own scope decides: from then on
+ * no stop reaches it, and the store has its seconds. When the store reports that the turn is
+ * durable, the record becomes the session's newest turn; in every other case it is freed, and with
+ * it everything of the turn.
  *
- * The order of the steps is the contract, and so is what is asked first when several things are
- * true at once: stop at entry, max_session_turns, projected budget, stop while it runs, actual
- * budget, stop at output, commit. */
+ * The order of the steps is part of the contract, and so is the order of checks when several apply
+ * at once: stop at entry, max_session_turns, projected budget, stop during the turn, actual budget,
+ * stop at output, commit. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -39,6 +39,7 @@ bool turn_end_stopped(struct turn *turn)
 {
     struct bl_stop stop, above;
 
+    turn_note_stop(turn);
     bl_scope_stop_read(&turn->scope, &stop);
     bl_scope_stop_read(turn->receipt->scope, &above);
     if (stop.reason == BL_STOP_TIMEOUT)
@@ -62,7 +63,7 @@ bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char 
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
-/* Asks the store in a shield. 0 when there is none. */
+/* Calls the store in a shield. Returns 0 if there is none. */
 static int ask_store(struct turn *turn,
                      int (*ask)(void *, const struct bl_settlement *, struct bl_error *),
                      const struct bl_settlement *settlement, struct bl_error *error)
@@ -79,12 +80,11 @@ static int ask_store(struct turn *turn,
     return code;
 }
 
-/* Puts the attempt on record, so that the next open knows what a crash cut off; nobody is told that
- * it has begun before that. */
-static bool begin_attempt(struct turn *turn)
+/* Records the attempt. */
+static int record_attempt(struct turn *turn, struct bl_error *error)
 {
     const struct bl_turn_store *store = turn->engine->store;
-    struct bl_turn_result *result = turn->result;
+    const struct bl_turn_result *result = turn->result;
     struct bl_scope shield;
     int code = 0;
 
@@ -92,21 +92,36 @@ static bool begin_attempt(struct turn *turn)
                                  .prompt = result->prompt,
                                  .started_wall_ns = result->started_wall_ns};
     if (store != NULL) {
+        turn->stage = TURN_BEGIN;
         bl_shield_begin(&shield, BL_STORE_NS_MAX);
-        code = store->begin(store->context, &attempt, &result->error);
+        code = store->begin(store->context, &attempt, error);
         bl_shield_end(&shield);
     }
+    turn->recorded = code == 0;
+    return code;
+}
+
+/* Recorded first, so that the next open knows what a crash cut off; the start is announced after
+ * that. */
+static bool begin_attempt(struct turn *turn)
+{
+    const struct bl_turn_store *store = turn->engine->store;
+    struct bl_turn_result *result = turn->result;
+
+    int code = record_attempt(turn, &result->error);
     turn->begun = code == 0;
     BL_LOG(BL_ROOM_TURN, BL_LOG_INFO, "turn begins", BL_LOG_STRING("session", turn->session->id),
            BL_LOG_BOOLEAN("stored", store != NULL && code == 0));
+    turn->stage = TURN_EVENTS;
     turn_emit(turn, (struct bl_event){.type = BL_EVENT_TURN_STARTED, .text = result->prompt});
+    turn->stage = TURN_BETWEEN;
     if (code == 0)
         return true;
     return turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
                      bl_error_text(code));
 }
 
-/* What of a result is the same for a commit and a rejection. */
+/* Returns the part of a settlement that commits and rejections share. */
 static struct bl_settlement settlement_of(struct turn *turn)
 {
     const struct bl_turn_result *result = turn->result;
@@ -132,17 +147,23 @@ static void turn_engine_measure(struct turn *turn)
     turn->result->duration_ms = ns / BL_NS_PER_MS;
 }
 
+static struct bl_event turn_engine_ended(const struct bl_turn_result *result)
+{
+    return (struct bl_event){
+        .type = BL_EVENT_TURN_ENDED, .json = result->json, .stored = result->brief};
+}
+
 /* ---- Commit ---------------------------------------------------------------------------------- */
 
-/* A commit that is ready: what is written, and what is told once it is durable. The journal is held
- * from its making to its end, because nested calls may be telling something meanwhile. */
+/* A prepared commit: the data to store, and the events to emit once it is durable. The journal is
+ * held from its preparation to its end, because nested calls may emit events meanwhile. */
 struct commit {
     struct bl_buffer messages;
     struct bl_buffer summary;
     struct bl_event compacted;
     struct bl_event ended;
     uint64_t turns_dropped;
-    size_t pending_size; /* of the journal, and its number, before */
+    size_t pending_size; /* pending bytes and number of the journal before it */
     uint64_t seq;
 };
 
@@ -169,7 +190,7 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
             (struct bl_event){.type = BL_EVENT_COMPACTED, .count = commit->turns_dropped};
         journal_prepare(journal, &commit->compacted);
     }
-    commit->ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
+    commit->ended = turn_engine_ended(turn->result);
     journal_prepare(journal, &commit->ended);
     if (turn->engine->store == NULL)
         return;
@@ -181,7 +202,7 @@ static void commit_prepare(struct turn *turn, struct commit *commit)
     bl_messages_write(&writer, &turn->summary->messages);
 }
 
-/* Tells of one that is durable. */
+/* Ends the commit, and emits its events if it is durable. */
 static void commit_done(struct turn *turn, struct commit *commit, bool durable)
 {
     if (durable && commit->turns_dropped > 0)
@@ -193,7 +214,7 @@ static void commit_done(struct turn *turn, struct commit *commit, bool durable)
     bl_buffer_done(&commit->summary);
 }
 
-/* Nothing of it was said or done. */
+/* Takes the prepared commit back: no part of it was emitted or stored. */
 static void commit_take_back(struct turn *turn, struct commit *commit)
 {
     turn->journal->pending.size = commit->pending_size;
@@ -213,7 +234,7 @@ static int commit_write(struct turn *turn, const struct commit *commit, struct b
     return ask_store(turn, turn->engine->store->commit, &settlement, error);
 }
 
-/* The one place where a session changes. */
+/* The only place where a turn is added to a session. */
 static void commit_apply(struct turn *turn, const struct commit *commit)
 {
     struct bl_session *session = turn->session;
@@ -228,7 +249,7 @@ static void commit_apply(struct turn *turn, const struct commit *commit)
     turn_settle_injected(turn, true);
 }
 
-/* What the store said when it did not say yes. */
+/* Sets the error of a commit that the store refused or could not confirm. */
 static void commit_refused(struct turn *turn, int code, const struct bl_error *error)
 {
     if (error->code != 0)
@@ -248,6 +269,7 @@ static bool claim_and_commit(struct turn *turn)
     struct commit commit;
     struct bl_unit unit;
 
+    turn->stage = TURN_COMMIT;
     commit_prepare(turn, &commit);
     int claimed = bl_scope_claim(&turn->scope);
     BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "claim",
@@ -259,6 +281,7 @@ static bool claim_and_commit(struct turn *turn)
     }
     bl_unit_begin(&unit, BL_UNIT_TURN, turn->result->turn_id, NULL);
     int code = commit_write(turn, &commit, &error);
+    turn->journal->stopped_in_commit = bl_scope_stopped(turn->receipt->scope);
     if (code == 0)
         commit_apply(turn, &commit);
     bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
@@ -273,7 +296,7 @@ static bool claim_and_commit(struct turn *turn)
 
 /* ---- Other ends ------------------------------------------------------------------------------ */
 
-/* `keep`: what was received becomes a turn of its own, well-formed and marked. True: it did. */
+/* `keep`: commits the received part as a well-formed, marked turn. True: done. */
 static bool keep_interrupted(struct turn *turn)
 {
     struct bl_error *error = &turn->result->error;
@@ -282,7 +305,7 @@ static bool keep_interrupted(struct turn *turn)
 
     turn_answer_keep(turn);
     turn_complete_results(turn,
-                          BL_TEXT("[interrupted] It was not run, or did not come to its end."));
+                          BL_TEXT("[interrupted] The call was not run, or did not complete."));
     struct bl_list *newest = turn->record->messages.previous;
     if (BL_CONTAINER(newest, struct bl_message, link)->role == BL_ROLE_USER) {
         struct bl_message *message =
@@ -306,7 +329,7 @@ static bool keep_interrupted(struct turn *turn)
     return code == 0;
 }
 
-/* The record of a turn that leaves no trace in the session: attempt, receipt, events. */
+/* Records a turn that leaves no trace in the session: attempt, receipt, events. */
 static void turn_engine_reject(struct turn *turn)
 {
     struct bl_error error = {0};
@@ -315,20 +338,20 @@ static void turn_engine_reject(struct turn *turn)
     turn_engine_measure(turn);
     journal_hold(turn->journal);
     turn_result_seal(turn);
-    ended = (struct bl_event){.type = BL_EVENT_TURN_ENDED, .json = turn->result->json};
+    ended = turn_engine_ended(turn->result);
     journal_prepare(turn->journal, &ended);
-    if (turn->engine->store != NULL && turn->begun && !turn->session->unknown) {
+    if (turn->engine->store != NULL && turn->recorded && !turn->session->unknown) {
         struct bl_settlement settlement = settlement_of(turn);
         ask_store(turn, turn->engine->store->reject, &settlement, &error);
     }
     journal_release(turn->journal);
     journal_tell(turn->journal, &ended);
-    /* What cannot be returned is an event; the attempt is found again by the next open. */
+    /* An error that cannot be returned becomes an event; the next open finds the attempt again. */
     if (error.code != 0)
         turn_emit(turn, (struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
 }
 
-/* Every end but `completed`. All that the turn had started has ended. */
+/* Every end but `completed`. Everything that the turn started has ended. */
 static void end_otherwise(struct turn *turn)
 {
     struct bl_turn_result *result = turn->result;
@@ -336,10 +359,11 @@ static void end_otherwise(struct turn *turn)
                    (result->end == BL_TURN_MAX_BUDGET && bl_scope_stopped(&turn->scope));
 
     if (stopped) {
-        /* What it failed with on the way is the stop's doing. */
+        /* Errors on the way were caused by the stop. */
         result->error = (struct bl_error){0};
         result->receipt = turn_receipt_text(turn->receipt, turn->arena);
         result->cancel_observed = bl_receipt_cancel_observed(turn->receipt);
+        result->stopped_during = turn_stopped_during(turn);
         journal_tell_stop(turn->journal, turn->receipt, result->receipt);
     }
     bool may_keep = turn->engine->limits.keep && turn->begun && result->end != BL_TURN_MAX_BUDGET;
@@ -349,7 +373,7 @@ static void end_otherwise(struct turn *turn)
 
 /* ---- The steps ------------------------------------------------------------------------------- */
 
-/* The text of the newest answer, also of one that was cut; in the place of the one before. */
+/* Replaces the output by the text of the newest answer, even if it was cut. */
 static void turn_engine_take_output(struct turn *turn)
 {
     struct turn_text *output = &turn->output;
@@ -364,7 +388,7 @@ static void turn_engine_take_output(struct turn *turn)
     turn->result->truncated = turn->answer.ended && turn->answer.end == BL_ANSWER_MAX_TOKENS;
 }
 
-/* Step 4, with step 3 before each request. True: the last answer is there. */
+/* Step 4, with step 3 before each request. True: the last answer is complete. */
 static bool turn_engine_converse(struct turn *turn)
 {
     bool fits = false;
@@ -375,7 +399,7 @@ static bool turn_engine_converse(struct turn *turn)
             turn_engine_take_output(turn);
         if (!answered)
             return false;
-        /* Who asks for tools when told that there are none has nothing else to say. */
+        /* A model that calls tools although they are forbidden has no other answer. */
         if (turn->answer.calls > 0 && turn->tools_forbidden)
             return turn_end_as(turn, BL_TURN_MAX_STEPS);
         bool go_on =
@@ -386,12 +410,13 @@ static bool turn_engine_converse(struct turn *turn)
     return true;
 }
 
-/* The end of step 4: nothing that its calls have left in its scope outlasts it, and what is ended
- * here is in the receipt of the stop, if there was one. */
+/* The end of step 4: nothing that its calls left in its scope outlasts it. Work that is ended here
+ * is in the receipt of the stop, if there was one. */
 static void settle_tools(struct turn *turn)
 {
     const struct bl_tools *tools = turn->engine->tools;
 
+    turn->stage = TURN_SETTLE;
     if (tools != NULL && tools->settle != NULL)
         tools->settle(tools->context, &turn->scope);
 }
@@ -402,24 +427,38 @@ static bool within_budget(struct turn *turn)
     return !bl_budget_passed(&turn->budget) || turn_end_as(turn, BL_TURN_MAX_BUDGET);
 }
 
+/* Runs on the loop's stack, before the turn sees the stop. */
+static void turn_engine_stopped(struct bl_stop_hook *hook, struct bl_scope *scope BL_UNUSED)
+{
+    turn_note_stop(BL_CONTAINER(hook, struct turn, stopped));
+}
+
 static bool take_steps(struct turn *turn)
 {
     const struct bl_turn_limits *limits = &turn->engine->limits;
 
-    if (bl_scope_check(&turn->scope) != 0)
-        return turn_end_stopped(turn);
+    if (!turn_may_continue(turn)) {
+        /* The turn never begins, but is recorded as a rejected attempt. A failure of the store adds
+         * nothing to the stop. */
+        struct bl_error ignored = {0};
+        if (!turn->session->unknown)
+            record_attempt(turn, &ignored);
+        return false;
+    }
     if (turn->session->unknown)
         return turn_fail(turn, BL_EUNKNOWN, BL_KIND_SESSION,
-                         "it is not known whether the turn before was committed: open the session "
-                         "again");
+                         "the commit of the previous turn is in doubt: open the session again");
     if (!begin_attempt(turn))
         return false;
     if (turn->session->turns_total >= limits->max_session_turns)
         return turn_end_as(turn, BL_TURN_MAX_TURNS);
     struct bl_arena *arena = &turn->record->arena;
     struct bl_message *message = bl_message_add(arena, &turn->record->messages, BL_ROLE_USER);
-    struct bl_text text =
-        turn_take_images(turn, turn->prompt_images, (struct bl_text){0}, turn->result->prompt);
+    struct bl_text text = turn->result->prompt;
+    if (turn->attached.size > 0)
+        text = bl_arena_printf(arena, BL_TEXT_FORMAT BL_TEXT_FORMAT, BL_TEXT_ARG(text),
+                               BL_TEXT_ARG(turn->attached));
+    text = turn_take_images(turn, turn->prompt_images, (struct bl_text){0}, text);
     bl_block_add(arena, message, BL_BLOCK_TEXT)->text = bl_arena_text(arena, text);
     turn_place_images(turn, message);
     bool answered = turn_engine_converse(turn);
@@ -437,6 +476,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
                         .receipt = options->receipt,
                         .journal = journal,
                         .record = bl_turn_record_new(),
+                        .attached = options->attached,
                         .prompt_images = options->images,
                         .arena = arena,
                         .result = ret_result,
@@ -451,6 +491,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
     struct bl_journal *journal_before = engine->journal;
     bl_list_init(&turn.injected);
     bl_list_init(&turn.nested);
+    bl_list_init(&turn.at_work);
     bl_list_init(&turn.images);
     bl_list_init(&ret_result->steps);
     bl_list_init(&ret_result->denials);
@@ -460,6 +501,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
     engine->turn = &turn;
     bl_scope_init(&turn.scope, options->scope);
     bl_scope_set_id(&turn.scope, ret_result->turn_id);
+    bl_stop_hook_add(&turn.stopped, &turn.scope, turn_engine_stopped);
     struct bl_scope *outer = bl_scope_enter(&turn.scope);
     bool completed = take_steps(&turn);
     bl_scope_enter(outer);
@@ -476,6 +518,7 @@ void bl_turn_run(struct bl_engine *engine, struct bl_session *session,
            BL_LOG_STRING("end", bl_turn_end_name(ret_result->end)),
            BL_LOG_INTEGER("ms", (int64_t)ret_result->duration_ms),
            BL_LOG_BOOLEAN("interrupted", ret_result->interrupted));
+    bl_stop_hook_remove(&turn.stopped);
     bl_scope_done(&turn.scope);
     journal->turn = NULL;
     engine->journal = journal_before;

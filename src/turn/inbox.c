@@ -1,7 +1,5 @@
 #include "parts.h"
 
-#define PROMPT_MAX ((size_t)64 * 1024 * 1024)
-
 void bl_inbox_init(struct bl_inbox *inbox)
 {
     *inbox = (struct bl_inbox){0};
@@ -20,7 +18,7 @@ int bl_inbox_put(struct bl_inbox *inbox, struct bl_text text, char ret_id[BL_ID_
 {
     if (inbox->closed)
         return BL_ECLOSED;
-    if (text.size > PROMPT_MAX)
+    if (text.size > BL_PROMPT_SIZE_MAX)
         return BL_ELIMIT;
     struct bl_inbox_message *message = bl_alloc(sizeof *message + text.size + 1);
     char *bytes = (char *)(message + 1);
@@ -41,7 +39,7 @@ struct bl_inbox_message *bl_inbox_take(struct bl_inbox *inbox)
     return link != NULL ? BL_CONTAINER(link, struct bl_inbox_message, link) : NULL;
 }
 
-/* Says of a message that it is delivered, and as what. */
+/* Emits that a message is delivered, and how. */
 static void inbox_tell(const struct bl_inbox_message *message, struct bl_journal *journal,
                        const char *delivered)
 {
@@ -51,7 +49,7 @@ static void inbox_tell(const struct bl_inbox_message *message, struct bl_journal
                                                 .status = delivered});
 }
 
-/* Behind what there is, with a blank line between them. */
+/* Appends a message, after a blank line. */
 static void add_message(struct bl_arena *arena, struct bl_text *text,
                         const struct bl_inbox_message *message)
 {
@@ -84,6 +82,17 @@ struct bl_text bl_inbox_take_all(struct bl_inbox *inbox, struct bl_arena *arena)
         bl_free(message);
     }
     return text;
+}
+
+void inbox_close(struct bl_inbox *inbox, struct bl_journal *journal)
+{
+    inbox->closed = true;
+    BL_LIST_EACH (link, &inbox->waiting) {
+        const struct bl_inbox_message *message = BL_CONTAINER(link, struct bl_inbox_message, link);
+        bl_journal_emit(journal, &(struct bl_event){.type = BL_EVENT_MESSAGE_UNDELIVERED,
+                                                    .id = bl_text_from(message->id),
+                                                    .text = message->text});
+    }
 }
 
 void inbox_settle(struct bl_inbox *inbox, struct bl_list *taken, bool delivered)

@@ -1,22 +1,20 @@
 /* Design notes.
  *
- * A nested call is run by whoever has it to run, in a fiber that is none of the turn's: many at
- * once, and the cell that asks may outlive the turn. So it keeps nothing of the turn but a place in
- * its list. When the result of the turn is made, the turn lets go of those that are in it: from
- * there on they count nowhere, what they tell belongs to no turn, and what they use of models is
- * drawn from the budget above. */
+ * A nested call runs in a fiber that does not belong to the turn: many at once, and the calling
+ * cell may outlive the turn. So its only tie to the turn is an entry in the turn's list. When the
+ * result of the turn is made, the turn detaches the calls in its list: from then on they are not
+ * counted, their events belong to no turn, and their model usage is drawn from the budget above. */
 #include "parts.h"
 
 struct nested_step {
     struct step step;
     struct bl_list link; /* in its turn */
-    struct turn *turn;   /* NULL: of none, or of one that has let it go */
+    struct turn *turn;   /* NULL: of none, or detached */
     char turn_id[BL_ID_SIZE];
-    struct bl_budget budget; /* its own, below the turn's, which may end before it */
-    uint64_t from_ns;
+    struct bl_budget budget; /* its own, below the turn's, which may end earlier */
 };
 
-void turn_let_go(struct turn *turn)
+void turn_detach_nested(struct turn *turn)
 {
     struct bl_list *link;
 
@@ -35,7 +33,8 @@ static void turn_nested_begin(struct nested_step *own, struct bl_engine *engine,
 {
     struct turn *turn = engine->turn;
 
-    *own = (struct nested_step){.turn = turn, .from_ns = bl_clock_now_ns(engine->clock)};
+    *own = (struct nested_step){.turn = turn};
+    own->step.from_ns = bl_clock_now_ns(engine->clock);
     own->budget = (struct bl_budget){.limit = BL_UNLIMITED, .above = engine->budget_above};
     own->step.engine = engine;
     own->step.id = bl_text_from(nested->id);
@@ -58,7 +57,7 @@ static void turn_nested_begin(struct nested_step *own, struct bl_engine *engine,
     bl_list_push_back(&turn->nested, &own->link);
 }
 
-/* What was told of no turn is in no transaction that is still to come. */
+/* Events outside of a turn are in no later transaction. */
 static void turn_nested_end(struct nested_step *own)
 {
     struct bl_journal *journal = engine_journal(own->step.engine);
@@ -71,12 +70,10 @@ static void turn_nested_end(struct nested_step *own)
 static enum bl_nested_end end_as(struct nested_step *own, enum bl_nested_end how,
                                  const char *status, struct bl_text text)
 {
-    uint64_t ns = bl_clock_now_ns(own->step.engine->clock) - own->from_ns;
-
     own->step.result.text = text;
     own->step.result.is_error = how != BL_NESTED_OK || own->step.result.is_error;
-    step_end(how == BL_NESTED_STEP_LIMIT ? NULL : own->turn, &own->step, status, ns / BL_NS_PER_MS,
-             text);
+    step_end(how == BL_NESTED_STEP_LIMIT ? NULL : own->turn, &own->step, status,
+             step_ms(&own->step), text);
     return how;
 }
 
@@ -97,7 +94,7 @@ static enum bl_nested_end turn_nested_run_permitted(struct nested_step *own)
     if (own->turn != NULL)
         step_count_spent(own->turn, &own->step);
     result->text = turn_note_images(own->step.call.arena, result->images,
-                                    "not for cells, which get text", result->text);
+                                    "left out, cells get only text", result->text);
     result->images = NULL;
     if (code == 0)
         return end_as(own, BL_NESTED_OK, result->is_error ? "error" : "ok", result->text);
@@ -109,28 +106,29 @@ static enum bl_nested_end turn_nested_run_permitted(struct nested_step *own)
                                   error.message[0] != '\0' ? error.message : bl_error_text(code)));
 }
 
-/* In a scope of its own, below the running fiber's. */
+/* Runs in its own scope, below the running fiber's. */
 static enum bl_nested_end turn_nested_run(struct nested_step *own)
 {
     struct step *step = &own->step;
     enum bl_nested_end how;
-    char reason[512] = "";
+    char *reason = bl_zalloc(TURN_REASON_SIZE);
 
     bl_scope_init(&step->scope, bl_scope_current());
     struct bl_scope *outer = bl_scope_enter(&step->scope);
-    bool may = step_permitted(step, reason, sizeof reason);
+    bool may = step_permitted(step, reason, TURN_REASON_SIZE);
     if (bl_scope_check(&step->scope) != 0)
         how = end_as(own, BL_NESTED_STOPPED, "stopped", BL_TEXT("Stopped before it was run."));
     else if (!may)
         how = turn_nested_deny(own, reason);
     else
         how = turn_nested_run_permitted(own);
+    bl_free(reason);
     bl_scope_enter(outer);
     bl_scope_done(&step->scope);
     return how;
 }
 
-/* Of a turn it is a step like any other. */
+/* Counts a step if the call belongs to a turn. */
 static bool turn_nested_take_step(struct nested_step *own)
 {
     if (own->turn == NULL)

@@ -1,4 +1,4 @@
-/* One call of the model, piece by piece: what is kept of it, what is refused, what it costs. */
+/* One call of the model, piece by piece: what is kept, what is refused, and what it costs. */
 #include "stage.h"
 
 #define PIECES(...)                                                                                \
@@ -34,10 +34,10 @@
         .type = BL_PIECE_END                                                                       \
     }
 
-/* The longest text of an answer, and of the input of a call. */
-#define TEXT_MAX ((size_t)64 * 1024 * 1024)
+/* The limit for an answer's text, and for the input of a call. */
+#define TEXT_MAX BL_ANSWER_SIZE_MAX
 
-SCENE(answer_is_kept_block_by_block_as_its_pieces_came)
+SCENE(answer_is_kept_block_by_block)
 {
     stage_line(
         stage,
@@ -89,14 +89,15 @@ SCENE(answer_whose_calls_do_not_end_once_each_is_an_error)
     return 0;
 }
 
-/* The end of a call that has not begun fails with another code: so far it was taken. */
+/* Ending a call that never began fails with another code: everything up to there was accepted. */
 SCENE(answer_that_is_too_long_is_refused)
 {
     char *bytes = bl_alloc(TEXT_MAX + 1);
-    struct bl_text longest = {bytes, TEXT_MAX}, longer = {bytes, TEXT_MAX + 1};
+    struct bl_text longest = {bytes, TEXT_MAX - 16}, longer = {bytes, TEXT_MAX + 1};
     const struct line lines[] = {
         {PIECES({.type = BL_PIECE_THINKING, .text = longest}, FINISH(0))},
-        {PIECES({.type = BL_PIECE_THINKING, .text = longest}, THINK("x"), FINISH(0))},
+        {PIECES({.type = BL_PIECE_THINKING, .text = longest}, THINK("seventeen letters"),
+                FINISH(0))},
         {PIECES({.type = BL_PIECE_THINKING, .text = longer}, FINISH(0))},
         {PIECES(BEGIN(0, "c1"), {.type = BL_PIECE_CALL_END, .text = longest}, FINISH(1))},
         {PIECES(BEGIN(0, "c1"), {.type = BL_PIECE_CALL_END, .text = longer}, FINISH(1))},
@@ -109,7 +110,7 @@ SCENE(answer_that_is_too_long_is_refused)
         struct bl_turn_result *result = stage_turn(stage, "go");
         CHECK_EQUAL(result->end, BL_TURN_ERROR);
         CHECK_EQUAL(result->error.code, taken[i] ? BL_EINVAL : BL_ELIMIT);
-        CHECK_EQUAL(has(result->json, "the answer is larger than any that is taken"), !taken[i]);
+        CHECK_EQUAL(has(result->json, "the answer exceeds the limit of 8 MiB"), !taken[i]);
     }
     bl_free(bytes);
     return 0;
@@ -126,7 +127,7 @@ static double costs_nobody_knows_what(void *context BL_UNUSED,
     return -1;
 }
 
-SCENE(cost_is_what_the_model_said_or_else_by_its_price_or_else_unknown)
+SCENE(cost_is_reported_or_computed_from_the_price_or_unknown)
 {
     const struct line told = {PIECES(
         SAY("ok"), {.type = BL_PIECE_USAGE, .usage = {3, 1}, .cost_known = true, .cost_usd = 0.25},
@@ -155,7 +156,7 @@ SCENE(cost_is_what_the_model_said_or_else_by_its_price_or_else_unknown)
     return 0;
 }
 
-SCENE(every_attempt_of_a_call_is_spent_and_the_last_alone_is_used)
+SCENE(every_attempt_of_a_call_is_spent_and_only_the_last_is_used)
 {
     /* The estimate of a request is 4; half a dollar a token. */
     const struct {
@@ -163,10 +164,10 @@ SCENE(every_attempt_of_a_call_is_spent_and_the_last_alone_is_used)
         uint64_t used, spent;
     } rows[] = {
         {{PIECES(SAY("lost"), USED(7, 1), RETRY, SAY("ok"), USED(2, 2), END)}, 4, 8 + 4},
-        /* What the provider said of the first says nothing of the second. */
+        /* The usage of the first attempt says nothing about the second. */
         {{PIECES(SAY("lost"), USED(7, 1), RETRY, SAY("eightbyt"), END)}, 6, 8 + 6},
         {{PIECES(SAY("lost"), RETRY, SAY("ok"), USED(2, 2), END)}, 4, 5 + 4},
-        /* Of one that nothing came of nothing is spent, or forgotten. */
+        /* An attempt without any piece spends and discards nothing. */
         {{PIECES(SAY("lost"), RETRY, RETRY, SAY("ok"), USED(2, 2), END)}, 4, 5 + 4},
         {{PIECES(BEGIN(0, "c1"), RETRY, SAY("ok"), USED(2, 2), END)}, 4, 4},
         {{PIECES(BEGIN(0, "c1"), FINISH(0), RETRY, SAY("ok"), USED(2, 2), END)}, 4, 5 + 4},
@@ -189,7 +190,7 @@ SCENE(every_attempt_of_a_call_is_spent_and_the_last_alone_is_used)
     return 0;
 }
 
-/* A turn that a stop cuts, or that fails. */
+/* A turn that is stopped or fails. */
 static struct bl_turn_result *cut(struct stage *stage, struct line line)
 {
     struct stopper stopper;
@@ -202,7 +203,7 @@ static struct bl_turn_result *cut(struct stage *stage, struct line line)
     return result;
 }
 
-SCENE(cut_call_is_spent_as_far_as_something_may_be_owed_for_it)
+SCENE(cut_call_is_spent_if_anything_may_be_owed_for_it)
 {
     const struct {
         struct line line;
@@ -278,7 +279,7 @@ static void stop_in_refresh(void *context)
     bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
 }
 
-SCENE(tools_are_refreshed_before_each_request_and_a_stop_meanwhile_sends_none)
+SCENE(tools_are_refreshed_before_each_request_and_a_stop_sends_none)
 {
     refreshed = 0;
     stage->tools.refresh = refresh;
@@ -292,13 +293,13 @@ SCENE(tools_are_refreshed_before_each_request_and_a_stop_meanwhile_sends_none)
     return 0;
 }
 
-SUITE(answer, cmocka_unit_test(answer_is_kept_block_by_block_as_its_pieces_came),
+SUITE(answer, cmocka_unit_test(answer_is_kept_block_by_block),
       cmocka_unit_test(answer_whose_calls_do_not_end_once_each_is_an_error),
       cmocka_unit_test(answer_that_is_too_long_is_refused),
-      cmocka_unit_test(cost_is_what_the_model_said_or_else_by_its_price_or_else_unknown),
-      cmocka_unit_test(every_attempt_of_a_call_is_spent_and_the_last_alone_is_used),
-      cmocka_unit_test(cut_call_is_spent_as_far_as_something_may_be_owed_for_it),
+      cmocka_unit_test(cost_is_reported_or_computed_from_the_price_or_unknown),
+      cmocka_unit_test(every_attempt_of_a_call_is_spent_and_only_the_last_is_used),
+      cmocka_unit_test(cut_call_is_spent_if_anything_may_be_owed_for_it),
       cmocka_unit_test(fate_of_a_call_that_could_not_be_ended_is_unknown),
       cmocka_unit_test(
           answer_that_costs_more_than_was_reserved_is_an_error_although_it_stops_the_run),
-      cmocka_unit_test(tools_are_refreshed_before_each_request_and_a_stop_meanwhile_sends_none));
+      cmocka_unit_test(tools_are_refreshed_before_each_request_and_a_stop_sends_none));

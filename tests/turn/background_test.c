@@ -1,4 +1,4 @@
-/* Calls by what outlives its turn: between turns, over their end, and while they commit. */
+/* Nested calls that outlive their turn: between turns, across turn ends, and during commits. */
 #include "house.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "suite.h"
 
-/* ---- Between turns, and over their end ------------------------------------------------------- */
+/* ---- Between turns, and across turn ends ----------------------------------------------------- */
 
 static char seen_turn[BL_ID_SIZE]; /* of the last nested call, as its tool saw it at its end */
 
@@ -43,13 +43,13 @@ SCENE(between_turns_a_nested_call_is_journaled_and_belongs_to_no_turn)
     CHECK_EQUAL(written(stage, "tool_requested", "\"input\":{\"a\":1}"), 1);
     CHECK_EQUAL(written(stage, "\"ms\":5", "\"result\":\"took a while\""), 1);
     CHECK_EQUAL(stage->journal.pending.size, 0);
-    /* Nor is it anywhere in the turn that comes then. */
+    /* It is not in the following turn either. */
     stage_line(stage, (struct line){.say = "ok"});
     CHECK(!has(stage_turn(stage, "go")->json, "c-a/1"));
     return 0;
 }
 
-SCENE(what_the_store_refuses_between_turns_comes_with_the_next_turn)
+SCENE(events_refused_between_turns_are_stored_with_the_next_turn)
 {
     struct bl_tool_result result;
 
@@ -63,7 +63,7 @@ SCENE(what_the_store_refuses_between_turns_comes_with_the_next_turn)
     return 0;
 }
 
-SCENE(without_a_journal_a_nested_call_is_run_and_nobody_is_told)
+SCENE(without_a_journal_a_nested_call_is_run_silently)
 {
     struct bl_tool_result result;
 
@@ -73,7 +73,7 @@ SCENE(without_a_journal_a_nested_call_is_run_and_nobody_is_told)
     return 0;
 }
 
-SCENE(what_is_stopped_before_it_begins_is_not_run)
+SCENE(nested_call_stopped_before_it_begins_is_not_run)
 {
     struct bl_tool_result result;
     struct bl_scope scope;
@@ -115,7 +115,7 @@ SCENE(a_stop_answers_the_question_about_a_nested_call)
     return 0;
 }
 
-/* A turn whose result is in an arena that is gone when it has ended. */
+/* A turn whose result is in an arena that is freed right after it. */
 static enum bl_turn_end brief_turn(struct stage *stage, char *ret_json, size_t size)
 {
     struct bl_turn_result *result = bl_zalloc(sizeof *result);
@@ -152,7 +152,7 @@ static void begin_in_background(struct stage *stage)
     stage_line(stage, (struct line){.say = "one two", .delay_ns = 5 * MS});
 }
 
-SCENE(a_nested_call_that_outlives_its_turn_is_a_step_of_nobody)
+SCENE(a_nested_call_that_outlives_its_turn_is_not_a_step)
 {
     struct bl_budget above = {.limit = BL_UNLIMITED};
     char json[8192];
@@ -165,7 +165,7 @@ SCENE(a_nested_call_that_outlives_its_turn_is_a_step_of_nobody)
     CHECK(!cells[7].ended);
     CHECK(!has(bl_text_from(json), "c-back"));
     uint64_t used = above.used;
-    /* It ends while another turn runs, which is not its turn either. */
+    /* The call ends during another turn, which is not its turn either. */
     stage_line(stage, (struct line){.say = "three four", .delay_ns = 100 * MS});
     CHECK_EQUAL(brief_turn(stage, json, sizeof json), BL_TURN_COMPLETED);
     cell_join(&cells[7]);
@@ -193,8 +193,8 @@ SCENE(a_nested_call_that_outlives_its_turn_is_in_the_store_when_it_has_ended)
     return 0;
 }
 
-/* The commit takes from 10 to 40 ms, and the call ends at 20. */
-SCENE(a_nested_call_neither_holds_up_a_commit_nor_comes_between_its_events)
+/* The commit takes from 10 to 40 ms, and the call ends at 20 ms. */
+SCENE(a_nested_call_neither_delays_a_commit_nor_splits_its_events)
 {
     char json[8192];
 
@@ -205,7 +205,7 @@ SCENE(a_nested_call_neither_holds_up_a_commit_nor_comes_between_its_events)
     CHECK_EQUAL(brief_turn(stage, json, sizeof json), BL_TURN_COMPLETED);
     CHECK_EQUAL(bl_now_ns() - from_ns, 40 * MS);
     cell_join(&cells[7]);
-    /* The stage has seen every number, in order; the turn's end came first. */
+    /* The stage received every number in order; the turn's end came first. */
     CHECK_EQUAL(stage->events[stage->event_count - 1], BL_EVENT_TOOL_ENDED);
     CHECK_EQUAL(written(stage, "\"result\":\"took a while\"", "\"turn\":null"), 1);
     CHECK_EQUAL(written(stage, "\"type\":\"turn_ended\"", ""), 1);
@@ -213,7 +213,7 @@ SCENE(a_nested_call_neither_holds_up_a_commit_nor_comes_between_its_events)
     return 0;
 }
 
-SCENE(a_commit_that_is_refused_takes_no_event_of_others_along)
+SCENE(a_refused_commit_drops_no_events_of_others)
 {
     char json[8192];
 
@@ -260,8 +260,8 @@ static void leave_three_in_background(struct stage *stage, const struct bl_tool_
     cell_begin(&cells[5], stage, &house, &house.scope, "c-too");
 }
 
-/* The calls have something to tell while the run writes down its end. */
-SCENE(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something)
+/* The calls have events to emit while the run stores its end. */
+SCENE(the_journal_of_a_run_waits_for_pending_events)
 {
     struct bl_run_options options = {
         .run_id = "run_stage", .prompt = BL_TEXT("go"), .max_turns = 1};
@@ -283,7 +283,7 @@ SCENE(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something)
     return 0;
 }
 
-SCENE(a_standing_journal_is_the_runs_too_and_outlives_it)
+SCENE(a_standing_journal_serves_the_run_and_outlives_it)
 {
     struct bl_run_options options = {
         .run_id = "run_stage", .prompt = BL_TEXT("go"), .max_turns = 1};
@@ -310,8 +310,8 @@ static void dawdle_at_the_end(struct stage *stage BL_UNUSED, const struct bl_eve
         bl_sleep(20 * MS);
 }
 
-/* The end of the run is told from 10 to 30 ms, and the call prints at 20. */
-SCENE(listener_that_waits_at_the_end_of_a_run_holds_up_nobody_else)
+/* The end of the run is emitted from 10 to 30 ms, and the call prints at 20 ms. */
+SCENE(slow_listener_at_the_end_of_a_run_delays_no_one_else)
 {
     struct bl_run_options options = {
         .run_id = "run_stage", .prompt = BL_TEXT("go"), .max_turns = 1};
@@ -345,7 +345,7 @@ static void end_journal(struct stage *stage, const struct bl_event *event BL_UNU
     stage->engine.standing = NULL;
 }
 
-SCENE(events_of_cells_are_told_in_the_turn_and_between_turns)
+SCENE(events_of_cells_are_emitted_in_the_turn_and_between_turns)
 {
     stage->engine.standing = &stage->journal;
     stage->on_call = act;
@@ -366,7 +366,7 @@ SCENE(events_of_cells_are_told_in_the_turn_and_between_turns)
                                                       .status = "completed"});
     CHECK_EQUAL(written(stage, "\"type\":\"cell_settled\"", "\"receipt\":null}"), 1);
     CHECK_EQUAL(stage->noted, 2);
-    /* Where the journal ends while its listener is told, it is not written to any more. */
+    /* If the journal ends while its listener runs, nothing more is stored in it. */
     stage->on_event = end_journal;
     bl_engine_tell(&stage->engine,
                    &(struct bl_event){.type = BL_EVENT_CELL_CREATED, .cell = "c-8"});
@@ -398,7 +398,7 @@ static void check_schema(struct stage *stage)
     bl_free((void *)(uintptr_t)text.data);
 }
 
-SCENE(all_that_is_written_of_cells_and_their_calls_fits_the_schema)
+SCENE(stored_events_of_cells_and_their_calls_match_the_schema)
 {
     char json[8192];
 
@@ -419,9 +419,9 @@ SCENE(all_that_is_written_of_cells_and_their_calls_fits_the_schema)
     return 0;
 }
 
-/* ---- Whatever happens ------------------------------------------------------------------------ */
+/* ---- Random interleavings -------------------------------------------------------------------- */
 
-/* Types that are told and not written. */
+/* Counts events that are emitted but not stored. */
 static size_t told_alone(const struct stage *stage)
 {
     return stage_told(stage, BL_EVENT_TEXT_DELTA) + stage_told(stage, BL_EVENT_USAGE) +
@@ -454,7 +454,7 @@ static void random_turn(struct stage *stage, struct bl_random *chance)
     bl_sleep(bl_random_below(chance, 20) * MS);
 }
 
-/* A run scope that was stopped gives way to another one; the journal stays. */
+/* Replaces a stopped run scope; the journal stays. */
 static void renew_scope(struct stage *stage)
 {
     bl_receipt_close(&stage->receipt);
@@ -475,7 +475,7 @@ static int random_work(struct stage *stage, const struct bl_tool_call *call,
     return code;
 }
 
-/* Who listens may take his time. */
+/* A slow listener. */
 static void listen_slowly(struct stage *stage, const struct bl_event *event)
 {
     (void)stage;
@@ -515,7 +515,7 @@ static int play_round(void *argument)
     bl_nursery_done(&house);
     stage->note_code = 0;
     CHECK_EQUAL(bl_journal_note(&stage->journal, &error), 0);
-    /* Every number was told once and in order, and all that is kept is in the store, once. */
+    /* Every number was emitted once and in order, and every event to keep is in the store once. */
     CHECK_EQUAL(written(stage, "", "") + told_alone(stage), stage->last_seq);
     CHECK_EQUAL(written(stage, "\"type\":\"tool_ended\"", "\"result\""),
                 written(stage, "\"type\":\"tool_requested\"", "\"id\":\"c-"));
@@ -524,7 +524,7 @@ static int play_round(void *argument)
     return 0;
 }
 
-static void nothing_is_lost_or_told_twice_whatever_happens(void **state)
+static void no_event_is_lost_or_repeated(void **state)
 {
     unsigned long rounds = suite_rounds(100, 20000);
 
@@ -534,18 +534,18 @@ static void nothing_is_lost_or_told_twice_whatever_happens(void **state)
 }
 
 SUITE(background, cmocka_unit_test(between_turns_a_nested_call_is_journaled_and_belongs_to_no_turn),
-      cmocka_unit_test(what_the_store_refuses_between_turns_comes_with_the_next_turn),
-      cmocka_unit_test(without_a_journal_a_nested_call_is_run_and_nobody_is_told),
-      cmocka_unit_test(what_is_stopped_before_it_begins_is_not_run),
+      cmocka_unit_test(events_refused_between_turns_are_stored_with_the_next_turn),
+      cmocka_unit_test(without_a_journal_a_nested_call_is_run_silently),
+      cmocka_unit_test(nested_call_stopped_before_it_begins_is_not_run),
       cmocka_unit_test(a_stop_answers_the_question_about_a_nested_call),
-      cmocka_unit_test(a_nested_call_that_outlives_its_turn_is_a_step_of_nobody),
+      cmocka_unit_test(a_nested_call_that_outlives_its_turn_is_not_a_step),
       cmocka_unit_test(a_nested_call_that_outlives_its_turn_is_in_the_store_when_it_has_ended),
-      cmocka_unit_test(a_nested_call_neither_holds_up_a_commit_nor_comes_between_its_events),
-      cmocka_unit_test(a_commit_that_is_refused_takes_no_event_of_others_along),
+      cmocka_unit_test(a_nested_call_neither_delays_a_commit_nor_splits_its_events),
+      cmocka_unit_test(a_refused_commit_drops_no_events_of_others),
       cmocka_unit_test(a_turn_is_stopped_and_a_background_call_is_not),
-      cmocka_unit_test(the_journal_of_a_run_waits_for_those_who_are_about_to_tell_it_something),
-      cmocka_unit_test(a_standing_journal_is_the_runs_too_and_outlives_it),
-      cmocka_unit_test(listener_that_waits_at_the_end_of_a_run_holds_up_nobody_else),
-      cmocka_unit_test(events_of_cells_are_told_in_the_turn_and_between_turns),
-      cmocka_unit_test(all_that_is_written_of_cells_and_their_calls_fits_the_schema),
-      cmocka_unit_test(nothing_is_lost_or_told_twice_whatever_happens));
+      cmocka_unit_test(the_journal_of_a_run_waits_for_pending_events),
+      cmocka_unit_test(a_standing_journal_serves_the_run_and_outlives_it),
+      cmocka_unit_test(slow_listener_at_the_end_of_a_run_delays_no_one_else),
+      cmocka_unit_test(events_of_cells_are_emitted_in_the_turn_and_between_turns),
+      cmocka_unit_test(stored_events_of_cells_and_their_calls_match_the_schema),
+      cmocka_unit_test(no_event_is_lost_or_repeated));

@@ -1,4 +1,4 @@
-/* Room for what is said: the oldest turns are summed up and leave the context. */
+/* Compaction: the oldest turns are summarized and leave the context. */
 #include "stage.h"
 
 #include <stdio.h>
@@ -6,9 +6,9 @@
 /* Some hundreds of bytes. */
 #define LONG                                                                                       \
     "a long answer that takes its room in the context of the model, so that the next one has "     \
-    "less of it, and the one after that none at all; a long answer that takes its room again, "    \
+    "less of it, and the one after that none at all; a long answer that takes its space again, "   \
     "and again, as answers do which nobody asked for in this length, and which everybody gets; "   \
-    "and so it goes on until there are four hundred bytes of it, which are a hundred tokens. OK."
+    "and it continues until there are four hundred bytes of it, which are a hundred tokens. OK."
 /* Tokens: four such answers are over its limit. */
 #define ROOM 400u
 
@@ -28,7 +28,7 @@ static void set_room(struct stage *stage)
     stage->model.input_tokens_max = ROOM;
 }
 
-SCENE(oldest_turns_are_summed_up_by_a_call_inside_the_turn_that_needs_the_room)
+SCENE(oldest_turns_are_summarized_inside_the_turn_that_needs_the_room)
 {
     fill(stage, 4);
     set_room(stage);
@@ -37,15 +37,15 @@ SCENE(oldest_turns_are_summed_up_by_a_call_inside_the_turn_that_needs_the_room)
     struct bl_turn_result *result = stage_turn(stage, "next");
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK(bl_text_equal(result->output, BL_TEXT("ok")));
-    /* Its usage and spending are the turn's. */
+    /* Its usage and spending belong to the turn. */
     CHECK_EQUAL(result->usage.input_tokens, 60);
     CHECK_EQUAL(result->usage.output_tokens, 6);
     CHECK_EQUAL(result->spent.usage.input_tokens, 60);
     CHECK_EQUAL(stage->requests, 2);
-    /* What it says is not told as the answer. */
+    /* Its text is not emitted as the answer. */
     CHECK_EQUAL(stage_told(stage, BL_EVENT_TEXT_DELTA), 1);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 1);
-    /* The second request had it in place of what left. */
+    /* The second request had the summary instead of the turns that left. */
     CHECK(stage->turns_skipped >= 2);
     CHECK(has(bl_text_from(stage->seen_summary), "in short"));
     CHECK_EQUAL(stage->turns_dropped, stage->turns_skipped);
@@ -55,7 +55,7 @@ SCENE(oldest_turns_are_summed_up_by_a_call_inside_the_turn_that_needs_the_room)
     CHECK(has(bl_text_from(stage->stored_summary), "in short"));
     check_valid(stage, stage->stored_summary);
     stage_check_agreement(stage, result);
-    /* The next turn has it from the session. */
+    /* The next turn gets it from the session. */
     stage->seen_summary[0] = '\0';
     stage_line(stage, (struct line){.say = "on"});
     CHECK_EQUAL(stage_turn(stage, "on")->end, BL_TURN_COMPLETED);
@@ -70,7 +70,7 @@ static void note_the_request(struct stage *stage, const struct bl_event *event)
         bl_text_into(stage->extra, sizeof stage->newest_text, stage->newest_text);
 }
 
-SCENE(summary_of_a_summary_stands_for_both)
+SCENE(summary_of_a_summary_replaces_both)
 {
     fill(stage, 4);
     set_room(stage);
@@ -126,19 +126,19 @@ static void stop_in_the_summary(struct stage *stage, bool keep)
     }
 }
 
-SCENE(stop_in_the_summary_ends_the_turn_and_the_context_stays_as_it_was)
+SCENE(stop_in_the_summary_ends_the_turn_and_leaves_the_context)
 {
     stop_in_the_summary(stage, false);
     return 0;
 }
 
-SCENE(stop_in_the_summary_leaves_the_context_as_it_was_under_keep_too)
+SCENE(stop_in_the_summary_leaves_the_context_under_keep_too)
 {
     stop_in_the_summary(stage, true);
     return 0;
 }
 
-SCENE(summary_that_fails_leaves_the_turn_to_go_on_without_one_and_warns)
+SCENE(failed_summary_warns_and_the_turn_continues_without_it)
 {
     fill(stage, 4);
     set_room(stage);
@@ -169,15 +169,15 @@ SCENE(summary_draws_from_the_budget_of_its_turn)
     CHECK_EQUAL(stage->requests, 1);
     CHECK_EQUAL(stage->session.turns_in_context, 4);
     CHECK(stage->session.summary == NULL);
-    /* What it does not even cover is not sent, and warned of; nor is the rest. */
+    /* A summary that exceeds the budget is not requested, with a warning; nor is the rest sent. */
     stage->engine.limits.max_budget_tokens = 17;
     CHECK_EQUAL(stage_turn(stage, "next")->end, BL_TURN_MAX_BUDGET);
     CHECK_EQUAL(stage->requests, 1);
-    CHECK(has(bl_text_from(stage->warning), "over the budget"));
+    CHECK(has(bl_text_from(stage->warning), "budget exceeded"));
     return 0;
 }
 
-SCENE(model_that_says_it_has_no_room_gets_the_newer_half)
+SCENE(model_that_overflows_gets_the_newer_half)
 {
     fill(stage, 4);
     stage->engine.limits.compact_after_turns = 4; /* one would leave anyway */
@@ -195,7 +195,7 @@ SCENE(model_that_says_it_has_no_room_gets_the_newer_half)
     return 0;
 }
 
-SCENE(turn_that_is_rejected_after_its_summary_leaves_the_context_as_it_was)
+SCENE(rejected_turn_with_a_summary_leaves_the_context)
 {
     fill(stage, 4);
     set_room(stage);
@@ -210,7 +210,7 @@ SCENE(turn_that_is_rejected_after_its_summary_leaves_the_context_as_it_was)
     return 0;
 }
 
-/* ---- By hand --------------------------------------------------------------------------------- */
+/* ---- On request ------------------------------------------------------------------------------ */
 
 struct by_hand {
     uint64_t dropped;
@@ -227,9 +227,9 @@ static void compact(struct stage *stage, struct by_hand *by_hand)
                            &by_hand->dropped, &by_hand->spent, &by_hand->error);
 }
 
-/* ---- What is summed up ----------------------------------------------------------------------- */
+/* ---- The text to summarize ------------------------------------------------------------------- */
 
-/* The text that stands for a turn with a call and a result of so many bytes. */
+/* Checks the text for a turn with a call and a result of `bytes` bytes. */
 static bool told_as(struct stage *stage, size_t bytes, const char *mark)
 {
     struct bl_buffer expected, input;
@@ -262,7 +262,7 @@ static bool told_as(struct stage *stage, size_t bytes, const char *mark)
     return found;
 }
 
-SCENE(summary_is_asked_for_with_all_that_was_said_and_the_beginning_of_what_tools_printed)
+SCENE(summary_request_has_all_texts_and_the_beginning_of_tool_output)
 {
     struct by_hand by_hand;
 
@@ -273,15 +273,16 @@ SCENE(summary_is_asked_for_with_all_that_was_said_and_the_beginning_of_what_tool
     CHECK_EQUAL(by_hand.code, 0);
     struct bl_text request = bl_text_from(stage->newest_text);
     CHECK(has(request, "---\n\nUser: hi\n\n[image]\n\nTool call work: {\"n\":1}\n\n"
-                       "Result (failed): out\n\n---\n\nSum it up"));
+                       "Result (failed): out\n\n---\n\nSummarize it"));
     CHECK(has(bl_text_from(stage->stored_summary),
               "[Summary of the conversation so far]\\n\\nin short\""));
-    /* What the assistant said, and the summary before, are told whole. */
+    /* The assistant's text, and the previous summary, are included in full. */
     fill(stage, 1);
     stage_line(stage, (struct line){.say = "shorter"});
     compact(stage, &by_hand);
-    CHECK(has(bl_text_from(stage->newest_text), "in short\n\nAssistant: I go on from there.\n\n"
-                                                "User: go\n\nAssistant: " LONG "\n\n---"));
+    CHECK(has(bl_text_from(stage->newest_text),
+              "in short\n\nAssistant: I will continue from there.\n\n"
+              "User: go\n\nAssistant: " LONG "\n\n---"));
     CHECK(told_as(stage, 2000, ""));
     CHECK(told_as(stage, 2001, " […]"));
     return 0;
@@ -308,7 +309,7 @@ SCENE(summary_has_64_KiB_at_most)
 
 /* ---- Its end --------------------------------------------------------------------------------- */
 
-SCENE(compaction_by_hand_is_a_claimed_commit_of_its_own)
+SCENE(requested_compaction_is_a_claimed_commit_of_its_own)
 {
     struct by_hand by_hand;
 
@@ -327,7 +328,7 @@ SCENE(compaction_by_hand_is_a_claimed_commit_of_its_own)
     CHECK(has(bl_text_from(stage->stored_summary), "in short"));
     CHECK_EQUAL(stage_told(stage, BL_EVENT_TEXT_DELTA), 0);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 1);
-    /* It is over: a stop has nothing to stop. */
+    /* It is complete: a stop has no effect. */
     bl_scope_stop(&stage->scope, BL_STOP_USER, "late");
     CHECK_EQUAL(bl_scope_check(&stage->scope), 0);
     stage_rearm(stage);
@@ -337,7 +338,7 @@ SCENE(compaction_by_hand_is_a_claimed_commit_of_its_own)
     return 0;
 }
 
-SCENE(nothing_to_sum_up_changes_nothing)
+SCENE(compaction_of_nothing_changes_nothing)
 {
     struct by_hand by_hand;
 
@@ -416,13 +417,13 @@ SCENE(compaction_that_the_store_refuses_changes_nothing)
     return 0;
 }
 
-SCENE(compaction_that_the_store_cannot_say_of_leaves_the_session_unknown)
+SCENE(compaction_with_an_in_doubt_commit_leaves_the_session_unknown)
 {
     check_refused(stage, BL_EUNKNOWN);
     return 0;
 }
 
-SCENE(compaction_whose_call_fails_says_why)
+SCENE(compaction_whose_call_fails_reports_why)
 {
     struct by_hand by_hand;
 
@@ -470,12 +471,12 @@ SCENE(stop_after_the_answer_of_a_compaction_comes_in_time)
     CHECK_EQUAL(stage->session.turns_in_context, 3);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_COMPACTED), 0);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
-    /* The receipt could not be written, which is told. */
+    /* The receipt could not be stored, which is reported. */
     CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
     return 0;
 }
 
-SCENE(compaction_by_hand_draws_from_the_budget_of_the_session)
+SCENE(requested_compaction_draws_from_the_budget_of_the_session)
 {
     struct by_hand by_hand;
 
@@ -493,7 +494,7 @@ SCENE(compaction_by_hand_draws_from_the_budget_of_the_session)
     return 0;
 }
 
-SCENE(compaction_without_a_store_is_in_memory_alone)
+SCENE(compaction_without_a_store_is_only_in_memory)
 {
     struct by_hand by_hand;
 
@@ -508,25 +509,23 @@ SCENE(compaction_without_a_store_is_in_memory_alone)
     return 0;
 }
 
-SUITE(compact,
-      cmocka_unit_test(oldest_turns_are_summed_up_by_a_call_inside_the_turn_that_needs_the_room),
-      cmocka_unit_test(summary_of_a_summary_stands_for_both),
-      cmocka_unit_test(stop_in_the_summary_ends_the_turn_and_the_context_stays_as_it_was),
-      cmocka_unit_test(stop_in_the_summary_leaves_the_context_as_it_was_under_keep_too),
-      cmocka_unit_test(summary_that_fails_leaves_the_turn_to_go_on_without_one_and_warns),
+SUITE(compact, cmocka_unit_test(oldest_turns_are_summarized_inside_the_turn_that_needs_the_room),
+      cmocka_unit_test(summary_of_a_summary_replaces_both),
+      cmocka_unit_test(stop_in_the_summary_ends_the_turn_and_leaves_the_context),
+      cmocka_unit_test(stop_in_the_summary_leaves_the_context_under_keep_too),
+      cmocka_unit_test(failed_summary_warns_and_the_turn_continues_without_it),
       cmocka_unit_test(summary_draws_from_the_budget_of_its_turn),
-      cmocka_unit_test(model_that_says_it_has_no_room_gets_the_newer_half),
-      cmocka_unit_test(turn_that_is_rejected_after_its_summary_leaves_the_context_as_it_was),
-      cmocka_unit_test(
-          summary_is_asked_for_with_all_that_was_said_and_the_beginning_of_what_tools_printed),
+      cmocka_unit_test(model_that_overflows_gets_the_newer_half),
+      cmocka_unit_test(rejected_turn_with_a_summary_leaves_the_context),
+      cmocka_unit_test(summary_request_has_all_texts_and_the_beginning_of_tool_output),
       cmocka_unit_test(summary_has_64_KiB_at_most),
       cmocka_unit_test(stop_after_the_answer_of_a_compaction_comes_in_time),
-      cmocka_unit_test(compaction_by_hand_draws_from_the_budget_of_the_session),
-      cmocka_unit_test(compaction_without_a_store_is_in_memory_alone),
-      cmocka_unit_test(compaction_by_hand_is_a_claimed_commit_of_its_own),
-      cmocka_unit_test(nothing_to_sum_up_changes_nothing),
+      cmocka_unit_test(requested_compaction_draws_from_the_budget_of_the_session),
+      cmocka_unit_test(compaction_without_a_store_is_only_in_memory),
+      cmocka_unit_test(requested_compaction_is_a_claimed_commit_of_its_own),
+      cmocka_unit_test(compaction_of_nothing_changes_nothing),
       cmocka_unit_test(stop_before_the_claim_of_a_compaction_changes_nothing_and_has_a_receipt),
       cmocka_unit_test(stop_after_the_claim_of_a_compaction_comes_too_late),
       cmocka_unit_test(compaction_that_the_store_refuses_changes_nothing),
-      cmocka_unit_test(compaction_that_the_store_cannot_say_of_leaves_the_session_unknown),
-      cmocka_unit_test(compaction_whose_call_fails_says_why));
+      cmocka_unit_test(compaction_with_an_in_doubt_commit_leaves_the_session_unknown),
+      cmocka_unit_test(compaction_whose_call_fails_reports_why));

@@ -12,7 +12,9 @@ static void round_trips_every_kind_of_block(void **state)
         "{\"signature\":\"x\"}},{\"type\":\"text\",\"text\":\"\"},{\"type\":\"tool_call\",\"id\":"
         "\"c1\",\"name\":\"bash\",\"input\":{\"command\":\"ls\",\"n\":1.5}},{\"type\":\"tool_"
         "call\","
-        "\"id\":\"c2\",\"name\":\"bash\",\"input_text\":\"{\\\"a\",\"invalid\":\"cut\"}]},"
+        "\"id\":\"c2\",\"name\":\"bash\",\"input_text\":\"{\\\"a\",\"invalid\":\"cut\"},{\"type\":"
+        "\"tool_call\",\"id\":\"c3\",\"name\":\"\",\"input_text\":\"\",\"invalid\":\"no name\","
+        "\"opaque\":null}]},"
         "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"c1\",\"text\":\"out\","
         "\"is_error\":false},{\"type\":\"tool_result\",\"id\":\"c2\",\"text\":\"no\",\"is_error\":"
         "true},{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG
@@ -35,7 +37,11 @@ static void round_trips_every_kind_of_block(void **state)
     bl_arena_done(&arena);
 }
 
-static void refuses_what_is_not_a_conversation(void **state)
+#define CALL(input)                                                                                \
+    "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"a\",\"name\":"         \
+    "\"b\"," input "}]}]"
+
+static void invalid_conversations_are_refused(void **state)
 {
     static const char *const broken[] = {
         "",
@@ -59,7 +65,14 @@ static void refuses_what_is_not_a_conversation(void **state)
         "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"a\",\"name\":\"b\"}"
         "]}]",
         "[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_call\",\"id\":\"a\",\"name\":\"b\","
-        "\"input\":[1]}]}]"};
+        "\"input\":[1]}]}]",
+        CALL("\"input\":{},\"input_text\":\"{}\",\"invalid\":\"cut\""),
+        CALL("\"input\":{},\"invalid\":\"cut\""),
+        CALL("\"input_text\":\"{}\""),
+        CALL("\"input\":{},\"text\":\"\""),
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]",
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"id\":\"a\",\"text\":\"\"}]}"
+        "]"};
 
     (void)state;
     for (size_t i = 0; i < BL_COUNT(broken); i++) {
@@ -109,7 +122,7 @@ static void finds_the_newest_text_of_a_user(void **state)
 
 #define SIXTEEN "0123456789abcdef"
 
-static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
+static void images_that_no_model_accepts_are_replaced_by_a_note(void **state BL_UNUSED)
 {
     static char large[BL_IMAGE_SIZE_MAX + 5];
     static const struct {
@@ -118,36 +131,36 @@ static void images_that_no_model_can_be_sent_are_told_of(void **state BL_UNUSED)
         {"image/png", PNG, NULL, "[image image/png, 16 bytes]"},
         {"image/gif", "AAA=", NULL, "[image image/gif, 2 bytes]"},
         {"image/jpeg", "AA==", NULL, "[image image/jpeg, 1 bytes]"},
-        {"~!", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image ~!, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"image/svg+xml", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image image/svg+xml, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"x]\n", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"]x", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"x]", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"\x7f", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {" x", "AAAA", "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+        {"~!", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image ~!, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"image/svg+xml", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image image/svg+xml, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"x]\n", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"]x", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"x]", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"\x7f", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {" x", "AAAA", "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
         {"image/" SIXTEEN SIXTEEN SIXTEEN "abcdefghij", "AAAA",
-         "left out, models take png, jpeg, gif and webp",
+         "left out, models accept png, jpeg, gif and webp",
          "[image image/" SIXTEEN SIXTEEN SIXTEEN
-         "abcdefghij, 3 bytes: left out, models take png, jpeg, gif and webp]"},
+         "abcdefghij, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
         {"image/" SIXTEEN SIXTEEN SIXTEEN "abcdefghijk", "AAAA",
-         "left out, models take png, jpeg, gif and webp",
-         "[image of unknown type, 3 bytes: left out, models take png, jpeg, gif and webp]"},
-        {"image/png", "", "left out, not base64", NULL},
-        {"image/png", "AAA", "left out, not base64", NULL},
-        {"image/png", "A===", "left out, not base64",
-         "[image image/png, 1 bytes: left out, not base64]"},
-        {"image/png", "====", "left out, not base64", NULL},
-        {"image/png", "AA\n=", "left out, not base64", NULL},
-        {"image/png", "AA-_", "left out, not base64", NULL},
+         "left out, models accept png, jpeg, gif and webp",
+         "[image of unknown type, 3 bytes: left out, models accept png, jpeg, gif and webp]"},
+        {"image/png", "", "left out, invalid base64", NULL},
+        {"image/png", "AAA", "left out, invalid base64", NULL},
+        {"image/png", "A===", "left out, invalid base64",
+         "[image image/png, 1 bytes: left out, invalid base64]"},
+        {"image/png", "====", "left out, invalid base64", NULL},
+        {"image/png", "AA\n=", "left out, invalid base64", NULL},
+        {"image/png", "AA-_", "left out, invalid base64", NULL},
         {"image/webp", large + 4, NULL, "[image image/webp, 3.8 MiB]"},
         {"image/webp", large, "left out, larger than 5 MiB in base64",
          "[image image/webp, 3.8 MiB: left out, larger than 5 MiB in base64]"},
@@ -214,7 +227,7 @@ static void prompt_with(struct stage *stage, const struct pictures *pictures,
     CHECK_EQUAL(result->turns_completed, 2);
 }
 
-SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
+SCENE(images_go_only_with_the_first_prompt_under_their_true_type)
 {
     struct pictures pictures;
     struct bl_run_result result;
@@ -232,7 +245,7 @@ SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
     CHECK(
         has(bl_text_from(stage->turns[0].messages),
             "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image "
-            "image/tiff, 3 bytes: left out, models take png, jpeg, gif and webp]\"},"
+            "image/tiff, 3 bytes: left out, models accept png, jpeg, gif and webp]\"},"
             "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\"},"
             "{\"type\":\"image\",\"media_type\":\"image/jpeg\",\"data\":\"" JPEG "\"},"
             "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"R0lGODlhAQABAAAA\"},"
@@ -243,13 +256,13 @@ SCENE(images_go_with_the_first_prompt_alone_under_their_true_type)
             "{\"type\":\"image\",\"media_type\":\"image/gif\",\"data\":\"iVBORw0KGgoAAA==\"}]},"));
     CHECK(!has(bl_text_from(stage->turns[1].messages), "image"));
     CHECK(has(bl_text_from(stage->turns[0].result), "\"prompt\":\"look\""));
-    /* What is in memory is what was written, whoever owned the bytes. */
+    /* Memory has what was stored, independent of the owner of the bytes. */
     memset(&pictures, 0, sizeof pictures);
     CHECK(has(stage_memory(stage), JPEG));
     return 0;
 }
 
-SCENE(a_model_that_takes_none_is_told_of_them_in_the_prompt)
+SCENE(a_model_without_images_gets_a_note_in_the_prompt)
 {
     struct pictures pictures;
     struct bl_run_result result;
@@ -258,7 +271,7 @@ SCENE(a_model_that_takes_none_is_told_of_them_in_the_prompt)
     prompt_with(stage, &pictures, &result);
     CHECK(has(bl_text_from(stage->turns[0].messages),
               "\"content\":[{\"type\":\"text\",\"text\":\"look\\n[image image/png, 16 bytes: this "
-              "model takes none]\"}]}"));
+              "model does not accept images]\"}]}"));
     return 0;
 }
 
@@ -278,13 +291,14 @@ SCENE(a_message_has_twenty_images_at_most)
     BL_LIST_EACH (link, &message->blocks)
         images += BL_CONTAINER(link, struct bl_block, link)->type == BL_BLOCK_IMAGE;
     CHECK_EQUAL(images, 20);
-    CHECK(has(bl_text_from(stage->turns[0].messages),
-              "look\\n[image image/png, 16 bytes: left out, a message has 20 at most]\\n[image "
-              "image/png, 16 bytes: left out, a message has 20 at most]\"}"));
+    CHECK(
+        has(bl_text_from(stage->turns[0].messages),
+            "look\\n[image image/png, 16 bytes: left out, at most 20 images per message]\\n[image "
+            "image/png, 16 bytes: left out, at most 20 images per message]\"}"));
     return 0;
 }
 
-/* Each call gives back an image; the third one waits. */
+/* Each call returns an image; the third call waits. */
 static int show(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
                 struct bl_error *error BL_UNUSED)
 {
@@ -304,7 +318,7 @@ static int show(struct stage *stage, const struct bl_tool_call *call, struct bl_
 #define IMAGE_OF(id)                                                                               \
     "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" PNG "\",\"id\":\"" id "\"}"
 
-SCENE(images_of_results_stand_behind_all_results)
+SCENE(images_of_results_follow_all_results)
 {
     stage->model.takes_images = true;
     stage->on_call = show;
@@ -318,15 +332,15 @@ SCENE(images_of_results_stand_behind_all_results)
     return 0;
 }
 
-SCENE(images_of_results_are_told_of_in_them_where_the_model_takes_none)
+SCENE(a_model_without_images_gets_a_note_in_the_result)
 {
     stage->on_call = show;
     stage_line(stage, (struct line){.tool = "work"});
     stage_line(stage, (struct line){.say = "done"});
     CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
-    CHECK(has(
-        bl_text_from(stage->turns[0].messages),
-        "\"text\":\"shown by call_1_0\\n[image image/png, 16 bytes: this model takes none]\","));
+    CHECK(has(bl_text_from(stage->turns[0].messages),
+              "\"text\":\"shown by call_1_0\\n[image image/png, 16 bytes: this model does not "
+              "accept images]\","));
     CHECK(!has(bl_text_from(stage->turns[0].messages), "\"image\""));
     static char *const printed[] = {"", "a line\n"};
     static const char *const results[] = {"\"text\":\"[image ", "\"text\":\"a line\\n[image "};
@@ -362,12 +376,12 @@ SCENE(images_of_an_interrupted_turn_are_kept)
 }
 
 SUITE(conversation, cmocka_unit_test(round_trips_every_kind_of_block),
-      cmocka_unit_test(refuses_what_is_not_a_conversation),
+      cmocka_unit_test(invalid_conversations_are_refused),
       cmocka_unit_test(finds_the_newest_text_of_a_user),
-      cmocka_unit_test(images_that_no_model_can_be_sent_are_told_of),
-      cmocka_unit_test(images_go_with_the_first_prompt_alone_under_their_true_type),
-      cmocka_unit_test(a_model_that_takes_none_is_told_of_them_in_the_prompt),
+      cmocka_unit_test(images_that_no_model_accepts_are_replaced_by_a_note),
+      cmocka_unit_test(images_go_only_with_the_first_prompt_under_their_true_type),
+      cmocka_unit_test(a_model_without_images_gets_a_note_in_the_prompt),
       cmocka_unit_test(a_message_has_twenty_images_at_most),
-      cmocka_unit_test(images_of_results_stand_behind_all_results),
-      cmocka_unit_test(images_of_results_are_told_of_in_them_where_the_model_takes_none),
+      cmocka_unit_test(images_of_results_follow_all_results),
+      cmocka_unit_test(a_model_without_images_gets_a_note_in_the_result),
       cmocka_unit_test(images_of_an_interrupted_turn_are_kept));

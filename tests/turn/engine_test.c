@@ -16,7 +16,8 @@ SCENE(completes_a_turn)
     CHECK(!result->cancel_observed);
     CHECK(has(result->json,
               "\"prompt\":\"say hello\",\"output\":\"hello there\",\"stop_reason\":\"completed\","
-              "\"cancel_observed\":false,\"interrupted\":false,\"matched_commands\":[\"a\",\"b\"],"
+              "\"cancel_observed\":false,\"stopped_during\":null,\"interrupted\":false,\"matched_"
+              "commands\":[\"a\",\"b\"],"
               "\"matched_tools\":[\"c\"],\"permission_denials\":[],\"steps\":[],\"usage\":"
               "{\"input_tokens\":3,\"output_tokens\":2},\"spent\":{\"input_tokens\":3,"
               "\"output_tokens\":2,\"cost_usd\":2.5,\"cost_usd_max\":2.5},\"truncated\":false,"
@@ -48,7 +49,7 @@ SCENE(stop_set_before_entry_returns_cancelled_with_all_state_as_before)
     CHECK(result->cancel_observed);
     CHECK_EQUAL(result->output.size, 0);
     CHECK_EQUAL(stage->requests, 0);
-    CHECK_EQUAL(stage->begun, 0);
+    CHECK_EQUAL(stage->begun, 1);
     CHECK_EQUAL(stage->turn_count, 0);
     CHECK(has(result->receipt, "\"reason\":\"user\""));
     CHECK(bl_text_equal(before, stage_memory(stage)));
@@ -64,7 +65,7 @@ static void stop_at_second_delta(struct stage *stage, const struct bl_event *eve
 
 SCENE(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint)
 {
-    /* Two pieces: after the second nothing of the model waits any more. */
+    /* Two pieces: after the second, the model waits for nothing. */
     stage_line(stage, (struct line){.say = "all of it", .output_tokens = 3});
     stage->lines[0].say = "all it";
     stage->on_event = stop_at_second_delta;
@@ -242,7 +243,7 @@ SCENE(answer_without_an_end_is_an_error)
     struct bl_turn_result *result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_ERROR);
     CHECK_EQUAL(result->error.code, BL_EPARSE);
-    CHECK(has(result->json, "the answer did not come to its end"));
+    CHECK(has(result->json, "the answer is incomplete"));
     stage_check_agreement(stage, result);
     return 0;
 }
@@ -261,7 +262,7 @@ SCENE(stop_for_the_budget_is_max_budget_reached)
     return 0;
 }
 
-SCENE(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came)
+SCENE(cut_answer_is_spent_by_estimate_and_shown_up_to_the_cut)
 {
     struct stopper stopper;
 
@@ -302,7 +303,7 @@ SCENE(P32_context_that_overflows_loses_its_older_half_once_a_turn)
     struct bl_turn_result *result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_ERROR);
     CHECK(has(result->json, "\"code\":\"context_overflow\""));
-    /* It was asked for a summary, too, and went on without one. */
+    /* A summary was requested, too, and failed; the turn continued without one. */
     CHECK_EQUAL(stage_told(stage, BL_EVENT_WARNING), 1);
     CHECK_EQUAL(stage->requests, 3 + 3 + 3);
     CHECK(bl_text_equal(before, stage_memory(stage)));
@@ -340,7 +341,7 @@ static void count_discards(struct stage *stage, const struct bl_event *event)
     *discards += event->type == BL_EVENT_RETRY && event->count > 0;
 }
 
-SCENE(P41_retry_forgets_what_was_shown_and_says_so)
+SCENE(P41_retry_discards_the_answer_so_far_and_reports_it)
 {
     unsigned discards = 0;
 
@@ -399,7 +400,7 @@ SCENE(store_that_refuses_makes_it_an_error_with_memory_as_before)
     return 0;
 }
 
-SCENE(store_that_cannot_say_leaves_the_session_to_be_opened_again)
+SCENE(in_doubt_commit_requires_opening_the_session_again)
 {
     stage_line(stage, (struct line){.say = "done"});
     stage_line(stage, (struct line){.say = "never"});
@@ -430,7 +431,7 @@ SCENE(store_that_cannot_say_leaves_the_session_to_be_opened_again)
     return 0;
 }
 
-SCENE(without_a_store_a_turn_is_in_memory_alone)
+SCENE(without_a_store_a_turn_is_only_in_memory)
 {
     stage->engine.store = NULL;
     stage->engine.tools = NULL;
@@ -457,12 +458,12 @@ SUITE(engine, cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(turn_limit_fires_although_compaction_has_dropped_turns),
       cmocka_unit_test(deadline_is_timeout_and_everything_else_is_not),
       cmocka_unit_test(stop_for_the_budget_is_max_budget_reached),
-      cmocka_unit_test(cut_answer_is_spent_by_estimate_and_shown_as_far_as_it_came),
+      cmocka_unit_test(cut_answer_is_spent_by_estimate_and_shown_up_to_the_cut),
       cmocka_unit_test(P32_context_that_overflows_loses_its_older_half_once_a_turn),
       cmocka_unit_test(call_that_a_limit_of_cost_does_not_cover_is_max_budget_reached),
       cmocka_unit_test(failed_call_that_may_be_billed_is_spent_with_its_whole_reservation),
-      cmocka_unit_test(P41_retry_forgets_what_was_shown_and_says_so),
+      cmocka_unit_test(P41_retry_discards_the_answer_so_far_and_reports_it),
       cmocka_unit_test(P33_P34_refusal_is_an_error_and_a_cut_by_the_limit_is_not),
       cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),
-      cmocka_unit_test(store_that_cannot_say_leaves_the_session_to_be_opened_again),
-      cmocka_unit_test(without_a_store_a_turn_is_in_memory_alone));
+      cmocka_unit_test(in_doubt_commit_requires_opening_the_session_again),
+      cmocka_unit_test(without_a_store_a_turn_is_only_in_memory));

@@ -8,7 +8,7 @@
 #define DETAIL                                                                                     \
     "\"cache_read_tokens\":4,\"cache_write_tokens\":5,\"reasoning_tokens\":6,\"estimated\":true"
 
-/* What each type has of its own, when an event carries all that any can. */
+/* The members of each type, for an event that has every member set. */
 static const char *const own_members[] = {
     [BL_EVENT_RUN_STARTED] = "\"prompt\":\"T\",\"provider\":\"p\",\"model\":\"m\"",
     [BL_EVENT_TURN_STARTED] = "\"prompt\":\"T\"",
@@ -34,6 +34,8 @@ static const char *const own_members[] = {
     [BL_EVENT_CELL_SETTLED] = "\"id\":\"I\",\"cell\":\"C\",\"generation\":2,\"status\":\"S\","
                               "\"receipt\":{\"j\":1},\"output\":\"T\"",
     [BL_EVENT_MESSAGE_INJECTED] = "\"id\":\"I\",\"text\":\"T\",\"delivered\":\"S\"",
+    [BL_EVENT_MESSAGE_UNDELIVERED] = "\"id\":\"I\",\"text\":\"T\"",
+    [BL_EVENT_FINISH_REQUESTED] = "\"origin\":\"T\"",
     [BL_EVENT_COMPACTED] = "\"turns_dropped\":1",
     [BL_EVENT_RETRY] = "\"attempt\":1,\"of\":4,\"wait_ms\":9,\"code\":\"overloaded\","
                        "\"status\":529,\"discarded\":true",
@@ -108,7 +110,7 @@ static void every_event_has_the_common_members_and_its_own(void **state)
     }
 }
 
-static void what_an_event_does_not_have_is_null_or_left_out(void **state)
+static void missing_values_of_an_event_are_null_or_absent(void **state)
 {
     static const struct bl_piece unanswered = {.type = BL_PIECE_RETRY,
                                                .retry = {.attempt = 1, .of = 4, .code = "network"}};
@@ -141,10 +143,10 @@ static void what_an_event_does_not_have_is_null_or_left_out(void **state)
     assert_string_equal(bl_event_type_name((enum bl_event_type)BL_COUNT(own_members)), "unknown");
 }
 
-SCENE(deltas_and_output_are_told_and_not_written_down)
+SCENE(deltas_and_output_are_emitted_but_not_stored)
 {
     stage_line(stage, (struct line){.say = "hello", .tool = "work"});
-    stage->commit_code = BL_EIO; /* what was not taken stays pending */
+    stage->commit_code = BL_EIO; /* refused events stay pending */
     stage->reject_code = BL_EIO;
     stage_line(stage, (struct line){.say = "bye"});
     stage_turn(stage, "go");
@@ -159,7 +161,7 @@ SCENE(deltas_and_output_are_told_and_not_written_down)
     return 0;
 }
 
-SCENE(nothing_is_asked_of_the_store_where_nothing_is_held_back)
+SCENE(store_is_not_called_without_pending_events)
 {
     CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
     CHECK_EQUAL(stage->noted, 0);
@@ -176,7 +178,7 @@ SCENE(nothing_is_asked_of_the_store_where_nothing_is_held_back)
     return 0;
 }
 
-SUITE(event, cmocka_unit_test(nothing_is_asked_of_the_store_where_nothing_is_held_back),
+SUITE(event, cmocka_unit_test(store_is_not_called_without_pending_events),
       cmocka_unit_test(every_event_has_the_common_members_and_its_own),
-      cmocka_unit_test(what_an_event_does_not_have_is_null_or_left_out),
-      cmocka_unit_test(deltas_and_output_are_told_and_not_written_down));
+      cmocka_unit_test(missing_values_of_an_event_are_null_or_absent),
+      cmocka_unit_test(deltas_and_output_are_emitted_but_not_stored));

@@ -1,4 +1,4 @@
-/* Messages that come while a turn runs: delivered once, or given back, whatever the timing. */
+/* Messages injected during a turn: delivered once, or given back, at any timing. */
 #include "stage.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ SCENE(message_is_delivered_after_the_next_tool_results)
     return 0;
 }
 
-SCENE(if_the_turn_completes_first_it_is_the_next_prompt_in_place_of_the_continuation_and_counted)
+SCENE(message_after_the_turn_is_the_next_prompt_and_counts_as_a_turn)
 {
     struct bl_run_options options = run_of(2);
     struct bl_run_result result;
@@ -83,7 +83,7 @@ SCENE(if_the_turn_completes_first_it_is_the_next_prompt_in_place_of_the_continua
     return 0;
 }
 
-SCENE(without_a_continuation_it_is_the_next_prompt_as_far_as_max_turns_goes)
+SCENE(without_a_continuation_message_is_the_next_prompt_up_to_max_turns)
 {
     struct bl_run_options options = run_of(1);
     struct bl_run_result result;
@@ -151,7 +151,7 @@ static void say_and_refuse(struct stage *stage)
     stage->commit_code = BL_ENOSPC;
 }
 
-SCENE(rejected_turn_gives_back_what_it_took_in_its_order)
+SCENE(rejected_turn_gives_back_its_messages_in_order)
 {
     struct bl_inbox *inbox = open_inbox(stage);
 
@@ -172,7 +172,7 @@ static void stop_at_the_second_answer(struct stage *stage, const struct bl_event
         bl_scope_stop(&stage->scope, BL_STOP_USER, "test");
 }
 
-SCENE(interrupted_turn_that_is_kept_has_delivered_what_it_took)
+SCENE(interrupted_turn_that_is_kept_has_delivered_its_messages)
 {
     struct bl_inbox *inbox = open_inbox(stage);
 
@@ -218,7 +218,7 @@ static void say_before_and_in_the_next_turn(struct stage *stage, const struct bl
         say(stage, "more");
 }
 
-SCENE(prompt_that_was_a_message_comes_back_before_what_its_turn_took)
+SCENE(prompt_from_a_message_is_given_back_before_later_messages)
 {
     struct bl_run_options options = run_of(8);
     struct bl_run_result result;
@@ -235,7 +235,7 @@ SCENE(prompt_that_was_a_message_comes_back_before_what_its_turn_took)
     return 0;
 }
 
-SCENE(closed_inbox_says_so)
+SCENE(closed_inbox_refuses_messages)
 {
     struct bl_inbox *inbox = open_inbox(stage);
 
@@ -247,10 +247,10 @@ SCENE(closed_inbox_says_so)
     return 0;
 }
 
-SCENE(message_has_64_MiB_at_most)
+SCENE(message_has_16_MiB_at_most)
 {
     struct bl_inbox *inbox = open_inbox(stage);
-    struct bl_text text = {bl_zalloc((size_t)64 * 1024 * 1024 + 1), (size_t)64 * 1024 * 1024 + 1};
+    struct bl_text text = {bl_zalloc(BL_PROMPT_SIZE_MAX + 1), BL_PROMPT_SIZE_MAX + 1};
 
     CHECK_EQUAL(bl_inbox_put(inbox, text, NULL), BL_ELIMIT);
     CHECK(bl_list_empty(&inbox->waiting));
@@ -262,7 +262,7 @@ SCENE(message_has_64_MiB_at_most)
     return 0;
 }
 
-/* ---- Whatever the timing --------------------------------------------------------------------- */
+/* ---- Random timing --------------------------------------------------------------------------- */
 
 #define INJECTORS    3u
 #define MESSAGES_MAX 64u
@@ -279,8 +279,8 @@ struct crowd {
     struct bl_inbox inbox;
     struct bl_nursery nursery;
     unsigned said;                /* messages so far: they are numbered from 0 */
-    unsigned found[MESSAGES_MAX]; /* how often */
-    unsigned next;                /* the number that is due, in the order of delivery */
+    unsigned found[MESSAGES_MAX]; /* how often each was found */
+    unsigned next;                /* the next number in the order of delivery */
 };
 
 static int injector_main(void *argument)
@@ -335,7 +335,7 @@ static void random_weather(struct stage *stage)
     limits->compact_after_turns = one_in(3) ? 1 + bl_random_below(&chance, 3) : BL_UNLIMITED;
 }
 
-/* Counts the messages in a text, which must hold them in their order. */
+/* Counts the messages in a text, which must have them in order. */
 static void find_messages(struct crowd *crowd, struct bl_text text)
 {
     struct bl_text part;
@@ -356,7 +356,7 @@ static void find_messages(struct crowd *crowd, struct bl_text text)
     }
 }
 
-/* Each is in one place: in a committed turn, or back. */
+/* Each message is in exactly one place: in a committed turn, or given back. */
 static void check_messages(struct crowd *crowd)
 {
     struct stage *stage = crowd->stage;
@@ -372,7 +372,7 @@ static void check_messages(struct crowd *crowd)
     CHECK_EQUAL(crowd->next, crowd->said);
 }
 
-/* One loop, with a stop at some moment: a wedge is ended by nothing else. */
+/* Runs one loop, with a stop at a random moment: nothing else ends a wedge. */
 static void one_loop(struct stage *stage)
 {
     struct bl_run_options options = run_of(1 + bl_random_below(&chance, 4));
@@ -417,7 +417,7 @@ static int crowd_main(void *argument)
     return (int)said;
 }
 
-static void messages_are_delivered_exactly_once_whatever_the_timing(void **state BL_UNUSED)
+static void messages_are_delivered_exactly_once_at_any_timing(void **state BL_UNUSED)
 {
     uint64_t seeds = suite_rounds(SUITE_SANITIZED ? 500 : 1000, 10000), said = 0;
 
@@ -427,16 +427,14 @@ static void messages_are_delivered_exactly_once_whatever_the_timing(void **state
     assert_true(said > seeds);
 }
 
-SUITE(
-    inbox, cmocka_unit_test(message_is_delivered_after_the_next_tool_results),
-    cmocka_unit_test(
-        if_the_turn_completes_first_it_is_the_next_prompt_in_place_of_the_continuation_and_counted),
-    cmocka_unit_test(without_a_continuation_it_is_the_next_prompt_as_far_as_max_turns_goes),
-    cmocka_unit_test(cancel_then_inject_stays_cancelled),
-    cmocka_unit_test(message_resets_neither_budget_nor_step_limit),
-    cmocka_unit_test(rejected_turn_gives_back_what_it_took_in_its_order),
-    cmocka_unit_test(interrupted_turn_that_is_kept_has_delivered_what_it_took),
-    cmocka_unit_test(message_whose_turn_was_stopped_at_entry_is_given_back),
-    cmocka_unit_test(prompt_that_was_a_message_comes_back_before_what_its_turn_took),
-    cmocka_unit_test(closed_inbox_says_so), cmocka_unit_test(message_has_64_MiB_at_most),
-    cmocka_unit_test(messages_are_delivered_exactly_once_whatever_the_timing));
+SUITE(inbox, cmocka_unit_test(message_is_delivered_after_the_next_tool_results),
+      cmocka_unit_test(message_after_the_turn_is_the_next_prompt_and_counts_as_a_turn),
+      cmocka_unit_test(without_a_continuation_message_is_the_next_prompt_up_to_max_turns),
+      cmocka_unit_test(cancel_then_inject_stays_cancelled),
+      cmocka_unit_test(message_resets_neither_budget_nor_step_limit),
+      cmocka_unit_test(rejected_turn_gives_back_its_messages_in_order),
+      cmocka_unit_test(interrupted_turn_that_is_kept_has_delivered_its_messages),
+      cmocka_unit_test(message_whose_turn_was_stopped_at_entry_is_given_back),
+      cmocka_unit_test(prompt_from_a_message_is_given_back_before_later_messages),
+      cmocka_unit_test(closed_inbox_refuses_messages), cmocka_unit_test(message_has_16_MiB_at_most),
+      cmocka_unit_test(messages_are_delivered_exactly_once_at_any_timing));

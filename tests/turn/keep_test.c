@@ -1,4 +1,4 @@
-/* `keep`: a turn that was stopped is committed as it stands, well-formed and marked. */
+/* `keep`: a stopped turn is committed as it is, well-formed and marked. */
 #include "stage.h"
 
 static struct bl_turn_result *stop_a_turn(struct stage *stage, uint64_t after_ns)
@@ -53,7 +53,7 @@ SCENE(call_that_had_not_ended_is_not_kept)
     return 0;
 }
 
-SCENE(stopped_tool_has_what_it_printed_and_the_others_a_synthetic_result)
+SCENE(stopped_tool_keeps_its_output_and_others_get_a_synthetic_result)
 {
     stage->tool_ns = 20 * MS;
     stage_line(stage, (struct line){.tool = "work", .calls = 3});
@@ -94,7 +94,7 @@ SCENE(other_results_discard)
     return 0;
 }
 
-SCENE(store_that_refuses_to_keep_is_told_and_nothing_is_interrupted)
+SCENE(store_that_refuses_to_keep_is_reported_and_nothing_is_interrupted)
 {
     stage->commit_code = BL_ENOSPC;
     stage_line(stage, (struct line){.say = "one two", .delay_ns = 10 * MS});
@@ -107,7 +107,7 @@ SCENE(store_that_refuses_to_keep_is_told_and_nothing_is_interrupted)
     return 0;
 }
 
-SCENE(store_that_cannot_say_whether_it_kept_leaves_the_session_unknown)
+SCENE(in_doubt_keep_leaves_the_session_unknown)
 {
     stage->commit_code = BL_EUNKNOWN;
     stage_line(stage, (struct line){.say = "one two", .delay_ns = 10 * MS});
@@ -115,7 +115,7 @@ SCENE(store_that_cannot_say_whether_it_kept_leaves_the_session_unknown)
     CHECK_EQUAL(result->error.code, BL_EUNKNOWN);
     CHECK(stage->session.unknown);
     CHECK_EQUAL(stage->rejected, 0);
-    /* Nothing is added to what may have been committed. */
+    /* Nothing is added after a commit that may have taken place. */
     size_t written = stage->written.size;
     bl_journal_emit(&stage->journal, &(struct bl_event){.type = BL_EVENT_WARNING});
     CHECK_EQUAL(bl_journal_note(&stage->journal, NULL), 0);
@@ -152,8 +152,8 @@ SUITE(
     keep, cmocka_unit_test(text_of_a_cut_answer_is_kept),
     cmocka_unit_test(thinking_that_had_not_ended_is_not_kept_and_an_empty_answer_reads_interrupted),
     cmocka_unit_test(call_that_had_not_ended_is_not_kept),
-    cmocka_unit_test(stopped_tool_has_what_it_printed_and_the_others_a_synthetic_result),
+    cmocka_unit_test(stopped_tool_keeps_its_output_and_others_get_a_synthetic_result),
     cmocka_unit_test(turn_stopped_at_entry_is_not_kept), cmocka_unit_test(other_results_discard),
-    cmocka_unit_test(store_that_refuses_to_keep_is_told_and_nothing_is_interrupted),
-    cmocka_unit_test(store_that_cannot_say_whether_it_kept_leaves_the_session_unknown),
+    cmocka_unit_test(store_that_refuses_to_keep_is_reported_and_nothing_is_interrupted),
+    cmocka_unit_test(in_doubt_keep_leaves_the_session_unknown),
     cmocka_unit_test(stop_at_any_moment_leaves_a_valid_history));

@@ -16,7 +16,7 @@ static void play(struct stage *stage, const struct bl_run_options *options,
     bl_run(&stage->engine, &stage->session, &stage->receipt, options, &stage->arena, result);
 }
 
-/* The results of all its turns as one text. */
+/* Returns the results of all its turns as one text. */
 static struct bl_text turns_of(struct stage *stage, const struct bl_run_result *result)
 {
     struct bl_text all = {0};
@@ -49,7 +49,7 @@ SCENE(without_a_continuation_there_is_exactly_one_turn)
     return 0;
 }
 
-SCENE(continuation_prompt_stands_alone_in_place_of_any_suffix)
+SCENE(continuation_prompt_is_sent_without_any_suffix)
 {
     struct bl_run_options options = options_of("go", "go on");
     struct bl_run_result result;
@@ -65,7 +65,7 @@ SCENE(continuation_prompt_stands_alone_in_place_of_any_suffix)
     return 0;
 }
 
-SCENE(one_deadline_stands_over_all_turns)
+SCENE(one_deadline_covers_all_turns)
 {
     struct bl_run_options options = options_of("go", "on");
     struct bl_run_result result;
@@ -86,6 +86,34 @@ SCENE(one_deadline_stands_over_all_turns)
     return 0;
 }
 
+/* A background job that looks different each time. */
+static void count_background(void *context, struct bl_json_writer *writer)
+{
+    struct bl_background_row row = {.id = "job_1", .age_ms = ++*(unsigned *)context};
+    bl_record_write(writer, &bl_background_record, &row);
+}
+
+SCENE(run_and_turn_have_one_receipt_of_one_stop)
+{
+    struct bl_run_options options = options_of("go", NULL);
+    struct bl_run_result result;
+    unsigned looks = 0;
+
+    stage_line(stage, (struct line){.say = "never", .delay_ns = BL_NS_PER_S});
+    stage->receipt.background = count_background;
+    stage->receipt.background_context = &looks;
+    options.timed = true;
+    options.timeout_ns = 100 * MS;
+    play(stage, &options, &result);
+    CHECK_EQUAL(result.end, BL_TURN_TIMEOUT);
+    CHECK(has(result.receipt, "\"job_1\""));
+    CHECK(bl_text_equal(bl_text_from(stage->stored_receipt), result.receipt));
+    const struct bl_turn_result *turn =
+        BL_CONTAINER(result.turns.next, struct bl_turn_result, link);
+    CHECK(bl_text_equal(turn->receipt, result.receipt));
+    return 0;
+}
+
 static void zero_or_less(struct stage *stage, int64_t timeout_ns)
 {
     struct bl_run_options options = options_of("go", "on");
@@ -99,7 +127,7 @@ static void zero_or_less(struct stage *stage, int64_t timeout_ns)
     CHECK_EQUAL(result.turns_completed, 0);
     CHECK(result.turns.next != &result.turns && result.turns.next->next == &result.turns);
     CHECK_EQUAL(stage->requests, 0);
-    CHECK_EQUAL(stage->begun, 0);
+    CHECK_EQUAL(stage->begun, 1);
     CHECK(stage->stored_receipt[0] != '\0');
 }
 
@@ -115,7 +143,7 @@ SCENE(deadline_below_zero_is_one_timeout_without_a_call)
     return 0;
 }
 
-SCENE(deadline_counts_from_when_the_caller_says)
+SCENE(deadline_counts_from_the_callers_start)
 {
     struct bl_run_options options = options_of("go", NULL);
     struct bl_run_result result;
@@ -131,7 +159,7 @@ SCENE(deadline_counts_from_when_the_caller_says)
     return 0;
 }
 
-SCENE(warnings_are_told_at_the_start)
+SCENE(warnings_are_emitted_at_the_start)
 {
     struct bl_run_options options = options_of("go", NULL);
     struct bl_text warnings[] = {BL_TEXT("one"), BL_TEXT("two")};
@@ -318,7 +346,7 @@ SCENE(recorded_turn_that_did_not_complete_is_the_end_of_the_run)
     return 0;
 }
 
-SCENE(end_that_cannot_be_written_is_an_error_before_it)
+SCENE(end_that_cannot_be_stored_is_preceded_by_an_error)
 {
     struct bl_run_options options = options_of("go", NULL);
     struct bl_run_result result;
@@ -333,7 +361,7 @@ SCENE(end_that_cannot_be_written_is_an_error_before_it)
     return 0;
 }
 
-/* Of an agent below the run: it has no end of its own to write. */
+/* Runs a loop of a sub-agent: it has no run end of its own to store. */
 static void play_part(struct stage *stage, int note_code)
 {
     struct bl_run_options options = options_of("go", NULL);
@@ -350,7 +378,7 @@ static void play_part(struct stage *stage, int note_code)
     CHECK_EQUAL(stage_told(stage, BL_EVENT_RUN_ENDED), 0);
 }
 
-SCENE(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end)
+SCENE(events_refused_with_a_turn_are_stored_at_the_end_of_the_run)
 {
     play_part(stage, 0);
     CHECK_EQUAL(stage->noted, 1);
@@ -359,7 +387,7 @@ SCENE(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end)
     CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 1);
     play_part(stage, BL_EIO);
     CHECK_EQUAL(stage_told(stage, BL_EVENT_ERROR), 2);
-    /* Of one that has written all of it nothing is left to write. */
+    /* If everything is stored already, nothing more is stored. */
     struct bl_run_options options = options_of("go", NULL);
     struct bl_run_result result;
     stage_rearm(stage);
@@ -373,7 +401,7 @@ SCENE(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end)
     return 0;
 }
 
-static void a_stop_that_is_not_proved_has_failed(void **state)
+static void an_unproved_stop_has_failed(void **state)
 {
     static const uint32_t failed[] = {1, 7, BL_SURVIVORS_UNKNOWN};
     struct bl_run_result result = {.end = BL_TURN_TIMEOUT};
@@ -385,21 +413,22 @@ static void a_stop_that_is_not_proved_has_failed(void **state)
     }
 }
 
-SUITE(loop, cmocka_unit_test(a_stop_that_is_not_proved_has_failed),
+SUITE(loop, cmocka_unit_test(an_unproved_stop_has_failed),
       cmocka_unit_test(without_a_continuation_there_is_exactly_one_turn),
-      cmocka_unit_test(continuation_prompt_stands_alone_in_place_of_any_suffix),
-      cmocka_unit_test(one_deadline_stands_over_all_turns),
+      cmocka_unit_test(continuation_prompt_is_sent_without_any_suffix),
+      cmocka_unit_test(one_deadline_covers_all_turns),
+      cmocka_unit_test(run_and_turn_have_one_receipt_of_one_stop),
       cmocka_unit_test(deadline_of_zero_is_one_timeout_without_a_call),
       cmocka_unit_test(deadline_below_zero_is_one_timeout_without_a_call),
-      cmocka_unit_test(deadline_counts_from_when_the_caller_says),
-      cmocka_unit_test(warnings_are_told_at_the_start),
+      cmocka_unit_test(deadline_counts_from_the_callers_start),
+      cmocka_unit_test(warnings_are_emitted_at_the_start),
       cmocka_unit_test(loop_ends_at_the_first_result_that_is_not_completed),
       cmocka_unit_test(late_stop_is_seen_by_the_next_turn_at_entry),
       cmocka_unit_test(late_stop_without_a_next_turn_leaves_the_run_completed),
       cmocka_unit_test(refused_commit_with_a_stop_is_an_error_with_the_receipt_of_the_stop),
       cmocka_unit_test(recorded_turns_are_not_run_again),
       cmocka_unit_test(recorded_turn_that_did_not_complete_is_the_end_of_the_run),
-      cmocka_unit_test(end_that_cannot_be_written_is_an_error_before_it),
-      cmocka_unit_test(what_a_part_of_a_run_could_not_write_with_its_turn_is_written_at_its_end),
+      cmocka_unit_test(end_that_cannot_be_stored_is_preceded_by_an_error),
+      cmocka_unit_test(events_refused_with_a_turn_are_stored_at_the_end_of_the_run),
       cmocka_unit_test(
           first_turn_overflow_leaves_an_empty_session_and_success_then_overflow_only_the_success));

@@ -1,4 +1,4 @@
-/* Calls by what a call has started, in its turn. */
+/* Nested calls of work that a call has started, in its turn. */
 #include "house.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static void call_once(struct stage *stage, const struct bl_tool_call *call BL_UN
     CHECK(!result.is_error);
 }
 
-SCENE(a_nested_call_is_a_step_told_and_journaled_with_its_result)
+SCENE(a_nested_call_is_a_step_and_journaled_with_its_result)
 {
     struct bl_turn_result *result = play(stage, call_once);
     char turn[64];
@@ -26,7 +26,7 @@ SCENE(a_nested_call_is_a_step_told_and_journaled_with_its_result)
     CHECK_EQUAL(
         written(stage, "\"id\":\"c-a/1\",\"name\":\"read\",\"input\":{\"path\":\"x\"}}", turn), 1);
     CHECK_EQUAL(written(stage, "\"status\":\"ok\",\"ms\":0,\"result\":\"nested c-a/1\"}", turn), 1);
-    /* The result of a model's call is in the messages, and there alone. */
+    /* The result of a model's call is only in the messages. */
     CHECK_EQUAL(written(stage, "\"type\":\"tool_ended\"", "\"result\""), 1);
     CHECK(!has(bl_text_from(stage->turns[0].messages), "nested"));
     CHECK(has(result->json, "{\"id\":\"c-a/1\",\"tool\":\"read\",\"status\":\"ok\",\"ms\":0}"));
@@ -44,7 +44,7 @@ static void call_twice(struct stage *stage, const struct bl_tool_call *call BL_U
     CHECK(result.is_error);
 }
 
-SCENE(nested_calls_count_as_steps_and_the_one_too_many_is_not_run)
+SCENE(nested_calls_count_as_steps_and_stop_at_the_limit)
 {
     stage->engine.limits.max_steps = 2;
     struct bl_turn_result *result = play(stage, call_twice);
@@ -87,7 +87,7 @@ static void be_wrong(struct stage *stage, const struct bl_tool_call *call BL_UNU
     CHECK(has(result.text, "not JSON"));
 }
 
-SCENE(a_nested_call_that_cannot_be_run_says_why)
+SCENE(an_invalid_nested_call_reports_why)
 {
     struct bl_turn_result *result = play(stage, be_wrong);
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
@@ -136,7 +136,7 @@ static void be_asked_about(struct stage *stage, const struct bl_tool_call *call 
     CHECK_EQUAL(run_nested(stage, "c-a/1", "read", "{}", &result), BL_NESTED_OK);
 }
 
-SCENE(somebody_is_asked_about_a_nested_call)
+SCENE(the_user_is_asked_about_a_nested_call)
 {
     CHECK_EQUAL(play(stage, be_asked_about)->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(written(stage, "permission_asked", "\"id\":\"c-a/1\""), 1);
@@ -144,7 +144,7 @@ SCENE(somebody_is_asked_about_a_nested_call)
     return 0;
 }
 
-/* What a call knows of its turn. */
+/* Checks the scopes of a call. */
 static void look_at_scopes(struct stage *stage, const struct bl_tool_call *call)
 {
     CHECK(call->turn_scope != NULL);
@@ -155,13 +155,13 @@ static void look_at_scopes(struct stage *stage, const struct bl_tool_call *call)
     CHECK_EQUAL(bl_scope_check(&stage->scope), 0);
 }
 
-SCENE(a_call_is_told_the_scope_of_its_turn)
+SCENE(a_call_has_the_scope_of_its_turn)
 {
     CHECK_EQUAL(play(stage, look_at_scopes)->end, BL_TURN_CANCELLED);
     return 0;
 }
 
-/* ---- Beside the model's own ------------------------------------------------------------------ */
+/* ---- Next to the model's own calls ----------------------------------------------------------- */
 
 static int meet_all(struct stage *stage, const struct bl_tool_call *call,
                     struct bl_tool_result *result, struct bl_error *error BL_UNUSED)
@@ -180,7 +180,7 @@ static int meet_all(struct stage *stage, const struct bl_tool_call *call,
     return code;
 }
 
-SCENE(many_nested_calls_run_at_once_beside_the_models_own)
+SCENE(many_nested_calls_run_in_parallel_with_the_models_own)
 {
     house_begin(stage);
     stage->on_call = meet_all;
@@ -223,7 +223,7 @@ static void must_be_settled(struct stage *stage)
     CHECK(settled);
 }
 
-SCENE(what_a_turn_has_left_running_has_ended_before_it_commits)
+SCENE(work_left_running_by_a_turn_ends_before_it_commits)
 {
     house_begin(stage);
     stage->on_call = sleep_nested;
@@ -239,7 +239,7 @@ SCENE(what_a_turn_has_left_running_has_ended_before_it_commits)
     return 0;
 }
 
-SCENE(what_a_turn_has_left_running_has_ended_before_its_budget_is_looked_at)
+SCENE(work_left_running_by_a_turn_ends_before_its_budget_is_checked)
 {
     house_begin(stage);
     stage->on_call = sleep_nested;
@@ -252,8 +252,8 @@ SCENE(what_a_turn_has_left_running_has_ended_before_its_budget_is_looked_at)
     return 0;
 }
 
-/* The second answer hangs, and the stop comes then: the cell has the turn's scope. */
-SCENE(what_ends_in_a_stop_is_in_the_receipt_of_the_turn)
+/* The second answer hangs, and is stopped: the cell has the turn's scope. */
+SCENE(work_ended_by_a_stop_is_in_the_receipt_of_the_turn)
 {
     struct stopper stopper;
 
@@ -277,7 +277,7 @@ SCENE(what_ends_in_a_stop_is_in_the_receipt_of_the_turn)
     return 0;
 }
 
-SCENE(what_a_turn_that_fails_has_left_running_has_ended_too)
+SCENE(work_left_running_by_a_failed_turn_ends_too)
 {
     house_begin(stage);
     stage->on_call = sleep_nested;
@@ -313,7 +313,7 @@ SCENE(a_stop_while_the_rest_is_ended_comes_before_the_claim)
     return 0;
 }
 
-/* The receipt of its own, of what was stopped by nobody above. */
+/* The call gets a receipt of its own for a stop that did not come from above. */
 static int stop_itself(struct stage *stage, const struct bl_tool_call *call,
                        struct bl_tool_result *result, struct bl_error *error)
 {
@@ -341,17 +341,17 @@ SCENE(a_nested_call_can_be_stopped_alone)
     return 0;
 }
 
-SUITE(nested, cmocka_unit_test(a_nested_call_is_a_step_told_and_journaled_with_its_result),
-      cmocka_unit_test(nested_calls_count_as_steps_and_the_one_too_many_is_not_run),
+SUITE(nested, cmocka_unit_test(a_nested_call_is_a_step_and_journaled_with_its_result),
+      cmocka_unit_test(nested_calls_count_as_steps_and_stop_at_the_limit),
       cmocka_unit_test(a_nested_call_that_is_not_permitted_is_a_denial_of_the_turn),
-      cmocka_unit_test(a_nested_call_that_cannot_be_run_says_why),
+      cmocka_unit_test(an_invalid_nested_call_reports_why),
       cmocka_unit_test(a_runtime_that_fails_in_a_nested_call_does_not_fail_the_turn),
-      cmocka_unit_test(somebody_is_asked_about_a_nested_call),
-      cmocka_unit_test(a_call_is_told_the_scope_of_its_turn),
-      cmocka_unit_test(many_nested_calls_run_at_once_beside_the_models_own),
-      cmocka_unit_test(what_a_turn_has_left_running_has_ended_before_it_commits),
-      cmocka_unit_test(what_a_turn_has_left_running_has_ended_before_its_budget_is_looked_at),
-      cmocka_unit_test(what_ends_in_a_stop_is_in_the_receipt_of_the_turn),
-      cmocka_unit_test(what_a_turn_that_fails_has_left_running_has_ended_too),
+      cmocka_unit_test(the_user_is_asked_about_a_nested_call),
+      cmocka_unit_test(a_call_has_the_scope_of_its_turn),
+      cmocka_unit_test(many_nested_calls_run_in_parallel_with_the_models_own),
+      cmocka_unit_test(work_left_running_by_a_turn_ends_before_it_commits),
+      cmocka_unit_test(work_left_running_by_a_turn_ends_before_its_budget_is_checked),
+      cmocka_unit_test(work_ended_by_a_stop_is_in_the_receipt_of_the_turn),
+      cmocka_unit_test(work_left_running_by_a_failed_turn_ends_too),
       cmocka_unit_test(a_stop_while_the_rest_is_ended_comes_before_the_claim),
       cmocka_unit_test(a_nested_call_can_be_stopped_alone));

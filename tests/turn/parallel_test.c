@@ -1,9 +1,9 @@
-/* Calls of one answer that run beside each other; and one budget for all that they have done. */
+/* Calls of one answer that run in parallel; and the budget that they share. */
 #include "stage.h"
 
 /* ---- At the same time ------------------------------------------------------------------------ */
 
-/* Waits until two are there, which they are only if neither waits for the other's end. */
+/* Waits for a second call, which works only if neither waits for the other's end. */
 static int meet(struct stage *stage, const struct bl_tool_call *call BL_UNUSED,
                 struct bl_tool_result *result, struct bl_error *error BL_UNUSED)
 {
@@ -29,7 +29,7 @@ SCENE(tools_that_allow_it_run_at_the_same_time)
     return 0;
 }
 
-/* The earlier a call, the longer it takes. */
+/* Earlier calls take longer. */
 static int late_first(struct stage *stage BL_UNUSED, const struct bl_tool_call *call,
                       struct bl_tool_result *result, struct bl_error *error BL_UNUSED)
 {
@@ -45,7 +45,7 @@ static void note_the_order_of_ends(struct stage *stage, const struct bl_event *e
         stage->extra = (void *)(uintptr_t)event->id.data[event->id.size - 1];
 }
 
-SCENE(results_stand_in_the_order_of_calls)
+SCENE(results_are_in_the_order_of_calls)
 {
     stage->on_call = late_first;
     stage->on_event = note_the_order_of_ends;
@@ -75,7 +75,7 @@ SCENE(other_tools_run_one_after_another)
     return 0;
 }
 
-SCENE(one_that_stands_alone_waits_for_those_before_it_and_holds_up_those_behind_it)
+SCENE(sequential_call_waits_for_earlier_calls_and_delays_later_ones)
 {
     stage->tool_ns = 5 * MS;
     stage_line(stage, (struct line){.tool = "read read work read read nothing read"});
@@ -89,7 +89,7 @@ SCENE(one_that_stands_alone_waits_for_those_before_it_and_holds_up_those_behind_
     return 0;
 }
 
-SCENE(call_that_would_pass_the_limit_is_not_run_and_those_before_it_are)
+SCENE(call_beyond_the_limit_is_not_run_and_earlier_ones_are)
 {
     stage->engine.limits.max_steps = 2;
     stage_line(stage, (struct line){.tool = "read", .calls = 3});
@@ -129,7 +129,7 @@ SCENE(synthesis_can_be_cancelled_like_anything_else)
 
 /* ---- Failures and stops ---------------------------------------------------------------------- */
 
-/* The second fails; the others wait for ever. */
+/* The second fails; the others wait forever. */
 static int one_fails(struct stage *stage, const struct bl_tool_call *call,
                      struct bl_tool_result *result, struct bl_error *error)
 {
@@ -159,7 +159,7 @@ static void look_at_the_receipt(struct stage *stage BL_UNUSED, const struct bl_e
     CHECK(has(event->json, "\"id\":\"call_1_0\""));
 }
 
-SCENE(one_that_fails_as_a_runtime_error_stops_its_siblings)
+SCENE(runtime_error_in_a_call_stops_its_siblings)
 {
     stage->on_call = one_fails;
     stage->on_event = look_at_the_receipt;
@@ -173,7 +173,7 @@ SCENE(one_that_fails_as_a_runtime_error_stops_its_siblings)
     CHECK_EQUAL((uintptr_t)stage->extra, stage->tool_calls - 1);
     CHECK(stage->tool_calls >= 2);
     CHECK_EQUAL(stage->turn_count, 0);
-    /* One stop, of the siblings: one receipt, which names them. */
+    /* One stop, of the siblings: one receipt, which lists them. */
     CHECK_EQUAL(stage_told(stage, BL_EVENT_RECEIPT), 1);
     stage_check_agreement(stage, result);
     stage_line(stage, (struct line){.say = "on"});
@@ -181,7 +181,7 @@ SCENE(one_that_fails_as_a_runtime_error_stops_its_siblings)
     return 0;
 }
 
-SCENE(one_stop_ends_all_with_one_receipt_that_names_each)
+SCENE(one_stop_ends_all_with_one_receipt_that_lists_each)
 {
     struct stopper first, second;
 
@@ -204,7 +204,7 @@ SCENE(one_stop_ends_all_with_one_receipt_that_names_each)
     return 0;
 }
 
-/* The first is stopped by the second, alone. */
+/* The second call stops the first one, and only that. */
 static int stop_the_other(struct stage *stage, const struct bl_tool_call *call,
                           struct bl_tool_result *result, struct bl_error *error BL_UNUSED)
 {
@@ -276,7 +276,7 @@ static void budget_is_reserved_from_all_above_or_from_none(void **state BL_UNUSE
     assert_int_equal(root.reserved, 50);
     assert_false(bl_budget_reserve(&grandchild, 1)); /* the child's own limit is lower */
     assert_false(bl_budget_reserve(&root, 11));
-    assert_true(bl_budget_reserve(&root, 10)); /* equal fits */
+    assert_true(bl_budget_reserve(&root, 10)); /* reaching the limit is fine */
     assert_int_equal(root.reserved, 60);
     bl_budget_settle(&grandchild, 50, 20);
     assert_int_equal(root.used, 60);
@@ -290,7 +290,7 @@ static void budget_is_reserved_from_all_above_or_from_none(void **state BL_UNUSE
     assert_true(bl_budget_passed(&grandchild));
 }
 
-/* Has a model work for it: draws from the budget of the turn as it goes. */
+/* Runs a model: draws from the budget of the turn meanwhile. */
 static int draw(struct stage *stage, const struct bl_tool_call *call, struct bl_tool_result *result,
                 struct bl_error *error BL_UNUSED)
 {
@@ -329,7 +329,7 @@ SCENE(several_at_once_never_overshoot)
     return 0;
 }
 
-SCENE(what_a_stopped_call_used_counts_all_the_same)
+SCENE(usage_of_a_stopped_call_counts)
 {
     struct bl_random random;
     struct stopper stopper;
@@ -348,17 +348,16 @@ SCENE(what_a_stopped_call_used_counts_all_the_same)
     return 0;
 }
 
-SUITE(
-    parallel, cmocka_unit_test(tools_that_allow_it_run_at_the_same_time),
-    cmocka_unit_test(results_stand_in_the_order_of_calls),
-    cmocka_unit_test(other_tools_run_one_after_another),
-    cmocka_unit_test(one_that_stands_alone_waits_for_those_before_it_and_holds_up_those_behind_it),
-    cmocka_unit_test(call_that_would_pass_the_limit_is_not_run_and_those_before_it_are),
-    cmocka_unit_test(synthesis_can_be_cancelled_like_anything_else),
-    cmocka_unit_test(one_that_fails_as_a_runtime_error_stops_its_siblings),
-    cmocka_unit_test(one_stop_ends_all_with_one_receipt_that_names_each),
-    cmocka_unit_test(call_that_is_stopped_alone_leaves_its_siblings_and_its_turn),
-    cmocka_unit_test(stop_at_any_moment_of_parallel_calls_leaves_a_valid_history),
-    cmocka_unit_test(budget_is_reserved_from_all_above_or_from_none),
-    cmocka_unit_test(several_at_once_never_overshoot),
-    cmocka_unit_test(what_a_stopped_call_used_counts_all_the_same));
+SUITE(parallel, cmocka_unit_test(tools_that_allow_it_run_at_the_same_time),
+      cmocka_unit_test(results_are_in_the_order_of_calls),
+      cmocka_unit_test(other_tools_run_one_after_another),
+      cmocka_unit_test(sequential_call_waits_for_earlier_calls_and_delays_later_ones),
+      cmocka_unit_test(call_beyond_the_limit_is_not_run_and_earlier_ones_are),
+      cmocka_unit_test(synthesis_can_be_cancelled_like_anything_else),
+      cmocka_unit_test(runtime_error_in_a_call_stops_its_siblings),
+      cmocka_unit_test(one_stop_ends_all_with_one_receipt_that_lists_each),
+      cmocka_unit_test(call_that_is_stopped_alone_leaves_its_siblings_and_its_turn),
+      cmocka_unit_test(stop_at_any_moment_of_parallel_calls_leaves_a_valid_history),
+      cmocka_unit_test(budget_is_reserved_from_all_above_or_from_none),
+      cmocka_unit_test(several_at_once_never_overshoot),
+      cmocka_unit_test(usage_of_a_stopped_call_counts));

@@ -1,9 +1,9 @@
-/* Questions: what a turn tells of them, and who answers. */
+/* Questions: the events of a turn about them, and the answers. */
 #include "stage.h"
 
 #include <stdio.h>
 
-/* What was told of the last answer. */
+/* The event of the last answer. */
 static struct {
     char status[16];
     char reason[128];
@@ -40,7 +40,7 @@ static enum bl_permit say_nothing(struct stage *stage BL_UNUSED,
                                   size_t reason_size)
 {
     CHECK(bl_sleep(BL_NEVER / 2) != 0);
-    snprintf(reason, reason_size, "it was stopped before somebody answered");
+    snprintf(reason, reason_size, "it was stopped before the question was answered");
     return BL_PERMIT_DENIED;
 }
 
@@ -122,7 +122,7 @@ SCENE(answer_that_comes_with_a_stop_runs_nothing)
     return 0;
 }
 
-/* The first call's question, and nothing else, is stopped. */
+/* Only the first call is stopped, in its question. */
 static enum bl_permit stop_this_call(struct stage *stage BL_UNUSED, const struct bl_tool_call *call,
                                      char *reason BL_UNUSED, size_t reason_size BL_UNUSED)
 {
@@ -146,7 +146,7 @@ SCENE(question_of_a_call_that_is_stopped_alone_leaves_the_turn)
     return 0;
 }
 
-SCENE(without_anybody_to_ask_it_is_refused)
+SCENE(without_a_user_to_ask_a_call_is_refused)
 {
     stage->tool_ask = true;
     stage->tools.ask = NULL;
@@ -155,7 +155,7 @@ SCENE(without_anybody_to_ask_it_is_refused)
     struct bl_turn_result *result = stage_turn(stage, "go");
     CHECK_EQUAL(result->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->tool_calls, 0);
-    CHECK(has(result->json, "\"reason\":\"may it?: nobody can be asked here\""));
+    CHECK(has(result->json, "\"reason\":\"it needs approval, and no user can be asked here\""));
     CHECK_EQUAL(stage_told(stage, BL_EVENT_PERMISSION_ASKED), 0);
     return 0;
 }
@@ -165,4 +165,4 @@ SUITE(permission, cmocka_unit_test(call_that_is_allowed_by_an_answer_runs),
       cmocka_unit_test(pending_question_is_answered_cancelled_by_a_stop),
       cmocka_unit_test(answer_that_comes_with_a_stop_runs_nothing),
       cmocka_unit_test(question_of_a_call_that_is_stopped_alone_leaves_the_turn),
-      cmocka_unit_test(without_anybody_to_ask_it_is_refused));
+      cmocka_unit_test(without_a_user_to_ask_a_call_is_refused));

@@ -1,13 +1,13 @@
-/* What takes room in a request, and how much of it leaves. */
+/* The size of a request, and the number of turns that leave. */
 #include "stage.h"
 
-/* Bytes: above FULL turns leave, until no more than FREE are taken. */
+/* Bytes: above FULL, turns leave until at most FREE is used. */
 #define WIDE 4000u
 #define FULL 12800u
 #define FREE 8000u
 
-/* A turn that the store refuses, so that the next one finds the same session; `system` makes it so
- * many bytes in all. */
+/* Runs a turn that the store refuses, so that the next one has the same session; `system` pads the
+ * request to `bytes` bytes. */
 static void ask_with(struct stage *stage, size_t bytes, size_t taken)
 {
     static const char pad[FULL + 1];
@@ -20,7 +20,7 @@ static void ask_with(struct stage *stage, size_t bytes, size_t taken)
     CHECK_EQUAL(stage_turn(stage, "next")->end, BL_TURN_ERROR);
 }
 
-/* What the stage sends besides: "next", and names and schemas of its tools. */
+/* Returns the bytes that the stage adds: "next", and names and schemas of its tools. */
 static size_t stage_bytes(const struct stage *stage)
 {
     size_t bytes = strlen("next");
@@ -30,7 +30,7 @@ static size_t stage_bytes(const struct stage *stage)
     return bytes;
 }
 
-SCENE(all_that_is_sent_takes_room)
+SCENE(everything_sent_takes_room)
 {
     size_t taken = stage_bytes(stage) + 2 * STAGE_EACH_BYTES - 6400 + 300 + 100;
     struct bl_turn_record *summary = bl_turn_record_new();
@@ -38,7 +38,7 @@ SCENE(all_that_is_sent_takes_room)
         bl_message_add(&summary->arena, &summary->messages, BL_ROLE_ASSISTANT);
     static const char schema[100];
 
-    /* One image alone: two are more than there is room for. */
+    /* Only one image: two would exceed the room. */
     stage_add_turn_of_each(stage);
     stage_add_turn(stage, STAGE_EACH_BYTES - 6400);
     bl_block_add(&summary->arena, message, BL_BLOCK_TEXT)->text =
@@ -52,7 +52,7 @@ SCENE(all_that_is_sent_takes_room)
     ask_with(stage, FULL + 1, taken);
     CHECK_EQUAL(stage->requests, 2);
     CHECK_EQUAL(stage->turns_skipped, 1);
-    /* Where it is not known how much there is room for, nothing leaves. */
+    /* If the model's limit is unknown, nothing leaves. */
     stage->model.input_tokens_max = 0;
     ask_with(stage, FULL + 1, taken);
     CHECK_EQUAL(stage->requests, 1);
@@ -125,7 +125,7 @@ SCENE(turn_that_grows_makes_room_again)
     stage_line(stage, (struct line){.tool = "work", .input = "{\"bytes\":7000}"});
     stage_line(stage, (struct line){.say = "all in short"});
     stage_line(stage, (struct line){.tool = "work", .input = "{\"bytes\":9000}"});
-    /* Nothing is left that could leave. */
+    /* No turn is left that could leave. */
     stage_line(stage, (struct line){.say = "ok"});
     static const uint64_t skipped[] = {0, 3, 0, 5, 0, 6, 6};
     static uint64_t seen[BL_COUNT(skipped)];
@@ -141,6 +141,6 @@ SCENE(turn_that_grows_makes_room_again)
     return 0;
 }
 
-SUITE(room, cmocka_unit_test(all_that_is_sent_takes_room),
+SUITE(room, cmocka_unit_test(everything_sent_takes_room),
       cmocka_unit_test(turns_leave_until_half_of_the_room_is_free_and_at_least_every_other),
       cmocka_unit_test(turn_that_grows_makes_room_again));

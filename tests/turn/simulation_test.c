@@ -1,5 +1,5 @@
 /* Whole runs from a seed, on virtual time: random answers, tools, failures, refusals of the store,
- * budgets, deadlines and stops at random moments. Whatever happens, everybody agrees. */
+ * budgets, deadlines and stops at random moments. Result, memory, store and events always agree. */
 #include "stage.h"
 
 static struct bl_random chance;
@@ -54,7 +54,7 @@ static void random_weather(struct stage *stage, struct bl_run_options *options)
     options->timeout_ns = (int64_t)bl_random_below(&chance, 80 * MS);
 }
 
-/* What a listener heard of each turn of the run, against what the run answers. */
+/* The turns that the listener received, to compare with the run's result. */
 static struct {
     char ended[16][BL_ID_SIZE];
     size_t count;
@@ -119,7 +119,7 @@ static int run_main(void *argument)
     random_lines(stage);
     random_weather(stage, &options);
     stage->on_event = hear;
-    /* A wedge is only ended by a stop. */
+    /* Only a stop ends a wedge. */
     stop_after(&stopper, stage, one_in(2) ? bl_random_below(&chance, 100 * MS) : BL_NS_PER_S,
                BL_STOP_USER);
     bl_run(&stage->engine, &stage->session, &stage->receipt, &options, &stage->arena, &result);
@@ -130,7 +130,7 @@ static int run_main(void *argument)
     return (int)result.end;
 }
 
-static void everybody_agrees_whatever_happens(void **state)
+static void result_memory_store_and_events_always_agree(void **state)
 {
     uint64_t seeds = suite_rounds(SUITE_SANITIZED ? 1500 : 5000, 100000);
     uint64_t ends[8] = {0};
@@ -145,4 +145,4 @@ static void everybody_agrees_whatever_happens(void **state)
     }
 }
 
-SUITE(simulation, cmocka_unit_test(everybody_agrees_whatever_happens));
+SUITE(simulation, cmocka_unit_test(result_memory_store_and_events_always_agree));

@@ -65,7 +65,7 @@ static int ask_for_tools(struct stage *stage, struct bl_sink *sink, const struct
     return code;
 }
 
-static int begin_anew(struct bl_sink *sink, const struct line *line)
+static int send_retries(struct bl_sink *sink, const struct line *line)
 {
     int code = 0;
 
@@ -96,7 +96,7 @@ static int play_line(struct stage *stage, struct bl_sink *sink, const struct lin
         return give_pieces(sink, line);
     int code = line->wedge && line->say == NULL ? bl_sleep(BL_NEVER / 2) : 0;
     if (code == 0)
-        code = begin_anew(sink, line);
+        code = send_retries(sink, line);
     if (code == 0 && line->think != NULL)
         code = speak(sink, line, line->think, true);
     if (code == 0 && line->say != NULL)
@@ -164,7 +164,7 @@ static double cost_usd(void *context, const struct bl_usage *usage)
 static const struct bl_tool_offer offers[] = {
     {.name = "work", .description = "takes its time", .schema = {"{\"type\":\"object\"}", 17}},
     {.name = "read",
-     .description = "stands beside others",
+     .description = "runs beside others",
      .schema = {"{\"type\":\"object\"}", 17},
      .parallel = true},
 };
@@ -277,7 +277,7 @@ static int store_commit(void *context, const struct bl_settlement *settlement,
 
     if (stage->on_commit != NULL)
         stage->on_commit(stage);
-    /* A real one waits on a thread, which no stop wakes. */
+    /* A real store waits on a thread, which no stop wakes. */
     if (stage->store_ns > 0 && bl_sleep(stage->store_ns) != 0)
         return bl_error_set(error, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", "stage", "no answer");
     if (stage->commit_code != 0)
@@ -529,7 +529,7 @@ void stage_check_agreement(struct stage *stage, const struct bl_turn_result *res
         CHECK_EQUAL(bl_usage_total(&result->usage), 0);
 }
 
-/* ---- Beside it ------------------------------------------------------------------------------- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 bool has(struct bl_text text, const char *part)
 {

@@ -54,7 +54,7 @@ static int stop_call_main(void *argument)
     return code;
 }
 
-SCENE(one_call_can_be_stopped_and_the_turn_goes_on)
+SCENE(one_call_can_be_stopped_and_the_turn_continues)
 {
     struct bl_nursery nursery;
 
@@ -151,7 +151,7 @@ SCENE(step_limit_synthesizes_with_one_more_call_without_tools)
     return 0;
 }
 
-SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
+SCENE(P26_invalid_call_is_reported_twice_in_a_row_and_then_an_error)
 {
     struct line broken = {.tool = "work", .input = "{\"a\":", .invalid = "?"};
 
@@ -174,7 +174,7 @@ SCENE(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error)
     return 0;
 }
 
-SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
+SCENE(input_that_does_not_match_the_schema_is_reported_and_not_run)
 {
     static const char text[] =
         "{\"type\":\"object\",\"required\":[\"n\"],\"additionalProperties\":{\"type\":\"number\"}}";
@@ -195,8 +195,8 @@ SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
     CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_COMPLETED);
     CHECK_EQUAL(stage->tool_calls, 1);
     struct bl_text messages = bl_text_from(stage->turns[0].messages);
-    CHECK(has(messages, "schema: it missing required property \\\"n\\\".\""));
-    /* The first five of six. */
+    CHECK(has(messages, "schema: missing required property \\\"n\\\".\""));
+    /* The first five of six problems. */
     CHECK(has(messages, "schema: /n must be a number, is \\\"\\\"; /a must be"));
     CHECK(has(messages, "; /d must be a number, is \\\"\\\".\""));
     bl_json_schema_free(schema);
@@ -205,11 +205,11 @@ SCENE(input_that_does_not_fit_the_schema_is_told_and_not_run)
 
 SUITE(steps, cmocka_unit_test(answer_with_too_many_calls_is_an_error),
       cmocka_unit_test(tools_run_and_their_results_go_back),
-      cmocka_unit_test(one_call_can_be_stopped_and_the_turn_goes_on),
+      cmocka_unit_test(one_call_can_be_stopped_and_the_turn_continues),
       cmocka_unit_test(stopped_tool_is_in_the_receipt_of_the_run),
       cmocka_unit_test(denied_call_is_a_result_and_a_record),
       cmocka_unit_test(failure_of_the_runtime_in_a_tool_is_an_error),
       cmocka_unit_test(step_limit_stops_the_call_that_would_exceed_it),
       cmocka_unit_test(step_limit_synthesizes_with_one_more_call_without_tools),
-      cmocka_unit_test(P26_call_that_cannot_be_run_is_told_twice_in_a_row_and_then_is_an_error),
-      cmocka_unit_test(input_that_does_not_fit_the_schema_is_told_and_not_run));
+      cmocka_unit_test(P26_invalid_call_is_reported_twice_in_a_row_and_then_an_error),
+      cmocka_unit_test(input_that_does_not_match_the_schema_is_reported_and_not_run));
