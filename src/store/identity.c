@@ -5,14 +5,14 @@
 
 #include "parts.h"
 
-/* When the process began, in ticks since boot, and whether it still runs: one that has ended and is
- * not reaped yet writes nothing any more. False: no such process. */
+/* Reads the start time of a process, in ticks since boot. Returns false if there is no such
+ * process, or if it is a zombie, which writes nothing any more. */
 static bool read_start(int64_t pid, int64_t *ret_started)
 {
     char path[64], stat[1024];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
     struct bl_text text = bl_file_read(AT_FDCWD, path, stat, sizeof stat);
-    /* The name of the program, in parentheses, may hold anything: fields are counted after it. */
+    /* The program name, in parentheses, may contain any character: fields are counted after it. */
     while (text.size > 0 && text.data[text.size - 1] != ')')
         text.size--;
     struct bl_text rest = {stat + text.size, strnlen(stat + text.size, sizeof stat - text.size)};
@@ -79,7 +79,7 @@ void store_identity_settle(const struct store_identity *self, const struct store
     if (strcmp(self->host, gone->host) != 0)
         why = "it ran on another machine";
     else if (strcmp(self->boot, gone->boot) != 0)
-        return; /* the machine was restarted: no process of before is there */
+        return; /* the machine was restarted: none of its processes exist */
     else if (strcmp(self->pid_space, gone->pid_space) != 0)
         why = "it ran in another PID namespace";
     else if (self->pid == gone->pid && self->started == gone->started)
@@ -100,4 +100,39 @@ void store_identity_text(const struct store_identity *identity, int64_t since_wa
         bl_time_format(since_wall_ns, since);
     snprintf(out, out_size, "pid %lld on %s%s%s", (long long)identity->pid, identity->host,
              since_wall_ns != 0 ? ", since " : "", since);
+}
+
+/* Writes a prefix such as "belay chat, " for a command line: its program, and its first word if
+ * that can only be a command or an option. Prompts may contain secrets. */
+static void identity_command(int64_t pid, char *out, size_t out_size)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
+    struct bl_text text = bl_file_read(AT_FDCWD, path, line, sizeof line - 1);
+    out[0] = '\0';
+    if (text.size == 0)
+        return;
+    line[text.size] = '\0';
+    const char *slash = strrchr(line, '/');
+    const char *program = slash != NULL ? slash + 1 : line;
+    size_t size = strlen(line) + 1;
+    const char *word = size < text.size ? line + size : "";
+    bool plain = strlen(word) < 16 && strspn(word, "abcdefghijklmnopqrstuvwxyz-") == strlen(word);
+    snprintf(out, out_size, "%.32s%s%s, ", program, plain && word[0] != '\0' ? " " : "",
+             plain ? word : "");
+}
+
+void store_identity_holder(const struct store_identity *self, const struct store_identity *holder,
+                           int64_t since_wall_ns, char *out, size_t out_size)
+{
+    char who[160], command[64] = "", link[64], folder[256];
+    ssize_t size = -1;
+    store_identity_text(holder, since_wall_ns, who, sizeof who);
+    if (store_identity_life(self, holder) == STORE_ALIVE) {
+        identity_command(holder->pid, command, sizeof command);
+        snprintf(link, sizeof link, "/proc/%lld/cwd", (long long)holder->pid);
+        size = readlink(link, folder, sizeof folder - 1);
+    }
+    folder[size < 0 ? 0 : size] = '\0';
+    snprintf(out, out_size, "%s%s%s%s", command, who, size > 0 ? ", in " : "", folder);
 }

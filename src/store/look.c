@@ -1,4 +1,4 @@
-/* Looking at sessions, and moving them. */
+/* Reading and moving sessions. */
 #include "parts.h"
 
 static struct store_look *store_make_look(struct bl_store *store, enum store_operation operation,
@@ -45,7 +45,7 @@ static const struct bl_text *copy_texts(struct bl_arena *arena, const struct bl_
     return copy;
 }
 
-/* ---- Looking ---- */
+/* ---- Reading ---- */
 
 int bl_store_list_page(struct bl_store *store, struct bl_arena *arena,
                        const struct bl_store_list_options *options, struct bl_list *ret_summaries,
@@ -117,6 +117,8 @@ static int store_look_show(struct bl_store *store, struct bl_arena *arena, const
             .turn_count = view->turn_count,
             .attempts = copy_texts(arena, view->attempts, view->attempt_count),
             .attempt_count = view->attempt_count,
+            .receipts = copy_texts(arena, view->receipts, view->receipt_count),
+            .receipt_count = view->receipt_count,
         };
         copy_summary(arena, &view->summary, &ret_view->summary);
     }
@@ -158,8 +160,8 @@ int bl_store_checkpoint_get(struct bl_store *store, struct bl_arena *arena, cons
 
 #define PAGE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
 
-/* One export on its way: a walk, and the lines of its last step. On the heap, since the thread may
- * be in it when the caller leaves. */
+/* An export in progress: a walk, and the lines of its last step. On the heap, since the thread may
+ * be using it when the caller leaves. */
 struct export
 {
     const struct store_form *form;
@@ -190,13 +192,13 @@ static void free_export(void *payload)
     bl_free(export);
 }
 
-/* Hands on the lines of one step. */
+/* Passes on the lines of one step. */
 static int write_lines(const struct export *export,
                        int (*write)(void *context, struct bl_text line), void *context)
 {
     struct bl_text rest = bl_buffer_text(&export->lines), line;
     while (bl_text_split(&rest, '\n', &line)) {
-        /* With its line feed. */
+        /* Includes its line feed. */
         int code = write(context, (struct bl_text){line.data, line.size + 1});
         if (code != 0)
             return code;
@@ -246,7 +248,7 @@ int bl_store_export(struct bl_store *store, const char *id,
 
 /* ---- Import, fork, delete ---- */
 
-/* Runs a job whose answer is the id of a session that it made, and leaves it. */
+/* Runs a job whose answer is the id of the session that it created, and leaves it. */
 static int run_making(struct bl_store *store, struct store_look *look, struct bl_arena *arena,
                       const char **ret_id, struct bl_error *error)
 {
@@ -289,7 +291,8 @@ int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id
     look->lines = store_job_text(&look->job, lines);
     check->form = store->form;
     check->look = look;
-    /* Read through first, while the others go on writing: only what is well stands in their way. */
+    /* The lines are checked first, while other writers continue: only a valid import blocks them.
+     */
     code = store_work(run_check, drop_check, check, store->where, &dropped, error);
     if (dropped)
         return code;

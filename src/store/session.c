@@ -1,4 +1,4 @@
-/* A session that is held: the engine's table of a store. */
+/* A held session: implements the engine's store interface. */
 #include <stdio.h>
 
 #include "parts.h"
@@ -28,25 +28,9 @@ static int store_session_check_options(const struct bl_store_hold_options *optio
         return BL_EINVAL;
     if (options->request_id == NULL || request_id_valid(options->request_id))
         return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", NULL, "this is not a request id");
-    bl_error_hint(error, "use 1 to 128 of A-Z, a-z, 0-9 and . _ : -");
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", NULL, "invalid request id");
+    bl_error_hint(error, "use 1 to 128 characters from A-Z, a-z, 0-9 and . _ : -");
     return BL_EINVAL;
-}
-
-/* The first line of the prompt that says something, cut. */
-static struct bl_text make_title(struct bl_text prompt)
-{
-    struct bl_text line = {0};
-    while (line.size == 0 && bl_text_split(&prompt, '\n', &line))
-        line = bl_text_trim(line);
-    size_t size = 0;
-    uint32_t code_point;
-    for (size_t count = 0; size < line.size && count < TITLE_CHARACTERS_MAX; count++) {
-        size_t step =
-            bl_utf8_decode((struct bl_text){line.data + size, line.size - size}, &code_point);
-        size += step > 0 ? step : 1;
-    }
-    return (struct bl_text){line.data, size};
 }
 
 static struct store_hold *store_session_make_hold(struct bl_store *store,
@@ -60,6 +44,7 @@ static struct store_hold *store_session_make_hold(struct bl_store *store,
         .id = store_job_string(job, options->id),
         .newest = options->newest,
         .must_exist = options->must_exist,
+        .fork = options->fork,
         .directory = store_job_string(job, options->directory),
         .run_id = store_job_string(job, options->run_id),
         .request_id = store_job_string(job, options->request_id),
@@ -68,7 +53,7 @@ static struct store_hold *store_session_make_hold(struct bl_store *store,
         .agent_turn = store_job_string(job, options->agent_turn),
         .persona = store_job_string(job, options->persona),
     };
-    hold->title = store_job_text(job, make_title(options->prompt)).data;
+    hold->title = store_job_text(job, bl_utf8_title(options->prompt, TITLE_CHARACTERS_MAX)).data;
     store_claimant_fill(&hold->claimant, store, handle, &job->input);
     return hold;
 }
@@ -145,7 +130,8 @@ int bl_store_hold(struct bl_store *store, const struct bl_store_hold_options *op
         take_answer(held, hold, session);
         *ret_held = held;
     } else {
-        /* If it takes place after all, the next hold finds a lease whose handle is not open. */
+        /* If the hold takes effect after all, the next hold finds a lease whose handle is not open.
+         */
         store_free_session(held);
     }
     BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "session held",
@@ -165,30 +151,40 @@ const struct bl_store_recovery *bl_store_session_recovery(const struct bl_store_
     return &held->recovery;
 }
 
+/* Returns a sentence such as "Nothing left running." */
+static struct bl_text recovery_rest(struct bl_arena *arena,
+                                    const struct bl_store_recovery *recovery)
+{
+    BL_AUTO_BUFFER(rest, 4096);
+
+    bl_survivors_text(recovery->left.survivors, bl_text_from(recovery->left.unverified), &rest);
+    return bl_arena_text(arena, bl_buffer_text(&rest));
+}
+
 struct bl_text bl_store_recovery_text(struct bl_arena *arena, const char *session,
                                       const struct bl_store_recovery *recovery)
 {
     struct bl_text died =
         bl_arena_printf(arena, "The last owner of session %s (%s) died", session, recovery->owner);
 
-    if (recovery->cut_off[0] != '\0') {
-        struct bl_buffer rest;
-        bl_buffer_init(&rest, 4096);
-        bl_survivors_text(recovery->left.survivors, bl_text_from(recovery->left.unverified), &rest);
-        died = bl_arena_printf(
+    if (recovery->cut_off[0] != '\0')
+        return bl_arena_printf(
             arena,
             BL_TEXT_FORMAT "; its turn %s was cut off and is not in the session. " BL_TEXT_FORMAT,
-            BL_TEXT_ARG(died), recovery->cut_off, BL_TEXT_ARG(bl_buffer_text(&rest)));
-        bl_buffer_done(&rest);
-        return died;
-    }
+            BL_TEXT_ARG(died), recovery->cut_off, BL_TEXT_ARG(recovery_rest(arena, recovery)));
+    if (recovery->receipt_id[0] != '\0')
+        return bl_arena_printf(
+            arena,
+            BL_TEXT_FORMAT "; no turn was running. Stopped %u background process%s that it had "
+                           "left. " BL_TEXT_FORMAT,
+            BL_TEXT_ARG(died), (unsigned)recovery->left.processes,
+            recovery->left.processes == 1 ? "" : "es", BL_TEXT_ARG(recovery_rest(arena, recovery)));
     if (recovery->last_turn[0] != '\0')
         return bl_arena_printf(arena,
                                BL_TEXT_FORMAT "; nothing was cut off, and its last turn, %s, is in "
                                               "the session.",
                                BL_TEXT_ARG(died), recovery->last_turn);
-    return bl_arena_printf(arena, BL_TEXT_FORMAT "; no turn of it was under way.",
-                           BL_TEXT_ARG(died));
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "; no turn was running.", BL_TEXT_ARG(died));
 }
 
 struct bl_text bl_store_session_recorded(const struct bl_store_session *held, size_t index)
@@ -204,8 +200,7 @@ struct store_write *store_write_new(struct bl_store_session *held, enum store_op
     write->job.durable = operation == STORE_COMMIT || operation == STORE_COMPACT ||
                          operation == STORE_CHECKPOINT_PUT || operation == STORE_CELL_END ||
                          operation == STORE_CELLS_FORGET;
-    /* What is urgent keeps its order: an admission that is taken back is, before it is made anew.
-     */
+    /* Urgent jobs keep their order: a withdrawn admission is withdrawn before it is made again. */
     write->job.urgent = operation == STORE_CELL_ADMIT || operation == STORE_CELL_WITHDRAW ||
                         operation == STORE_CELL_YIELD;
     write->grip = held->grip;
@@ -222,8 +217,8 @@ enum store_lane_end store_write_run(struct bl_store_session *held, struct store_
     if (held->unknown)
         *ret_code =
             bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "write to the session", held->id,
-                         "it is not known whether the last commit to session %s took place: "
-                         "open it again",
+                         "it is unknown whether the last commit to session %s took place: "
+                         "open the session again",
                          held->id);
     else
         end = store_run(held->store, &write->job, ret_code, error);
@@ -238,7 +233,8 @@ static int store_session_begin_turn(void *context, const struct bl_attempt *atte
     struct store_write *write = store_write_new(held, STORE_BEGIN);
     int code;
     if (held->untitled)
-        held->title = bl_arena_text(&held->arena, make_title(attempt->prompt));
+        held->title =
+            bl_arena_text(&held->arena, bl_utf8_title(attempt->prompt, TITLE_CHARACTERS_MAX));
     write->attempt = (struct bl_attempt){
         .turn_id = store_job_text(&write->job, attempt->turn_id),
         .prompt = store_job_text(&write->job, attempt->prompt),
@@ -264,7 +260,7 @@ static struct store_write *make_settlement(struct bl_store_session *held,
     return write;
 }
 
-/* `what` may be in the session when nobody answers. */
+/* Commits. If there is no answer, `what` may be in the session. */
 static int store_session_commit(struct bl_store_session *held, enum store_operation operation,
                                 const char *what, const struct bl_settlement *settlement,
                                 struct bl_error *error)
@@ -276,9 +272,10 @@ static int store_session_commit(struct bl_store_session *held, enum store_operat
     if (end == STORE_NO_ANSWER) {
         own = (struct bl_error){0};
         code = bl_error_set(&own, BL_EUNKNOWN, BL_KIND_FILESYSTEM, "commit", held->store->where,
-                            "the store has not answered: the %s may be in session %s, or not", what,
-                            held->id);
-        bl_error_hint(&own, "open the session again: it says which");
+                            "the store did not respond: it is unknown whether the %s is in "
+                            "session %s",
+                            what, held->id);
+        bl_error_hint(&own, "open the session again to find out");
         bl_error_name_set(&own, "commit_unknown");
     }
     if (code == 0 && operation == STORE_COMMIT)
@@ -341,7 +338,7 @@ int bl_store_checkpoint_put(struct bl_store_session *held, const char *name, str
     if (code != 0) {
         bl_json_fault_text(&fault, why, sizeof why);
         return bl_error_set(error, code, BL_KIND_PARSE, "write the checkpoint", name,
-                            "a checkpoint is one JSON value: %s", why);
+                            "a checkpoint must be one JSON value: %s", why);
     }
     struct store_write *write = store_write_new(held, STORE_CHECKPOINT_PUT);
     write->checkpoint.name = store_job_string(&write->job, name);

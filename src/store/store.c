@@ -2,11 +2,11 @@
 
 #include "parts.h"
 
-/* How long the end of a store may hold up the end of a program. */
+/* How long closing a store may delay the end of the program. */
 #define CLOSE_NS BL_NS_PER_S
 
-/* Stores whose thread hangs: its until the process ends. Held here, so that nobody takes them for
- * lost. */
+/* Stores whose thread is blocked and uses them until the process exits. The list keeps leak
+ * checkers from reporting them. */
 static _Thread_local struct bl_store *left_stores;
 
 int64_t store_wall_ns(void)
@@ -22,12 +22,12 @@ int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct 
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "open the store", NULL,
-                 "no place for the store: neither XDG_DATA_HOME nor HOME is set");
-    bl_error_hint(error, "name a file with --store or BELAY_STORE");
+                 "no default store: neither XDG_DATA_HOME nor HOME is set");
+    bl_error_hint(error, "set a file with --store or BELAY_STORE");
     return BL_ENOENT;
 }
 
-/* ---- Work on a thread, outside of the lanes ---- */
+/* ---- Work on a thread, outside the lanes ---- */
 
 int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *payload,
                const char *where, bool *ret_dropped, struct bl_error *error)
@@ -37,10 +37,10 @@ int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *pa
         ret_dropped);
     if (code == BL_ETHREADS)
         bl_error_set(error, code, BL_KIND_RUNTIME, "store", where,
-                     "no thread to be had for the store");
+                     "no thread available for the store");
     else if (code != 0)
         bl_error_set(error, code, BL_KIND_FILESYSTEM, "store", where,
-                     "stopped before the store had answered");
+                     "stopped before the store responded");
     return code;
 }
 
@@ -62,13 +62,20 @@ static void run_opening(void *payload)
         opening->form->open(opening->where, opening->reading, &opening->state, &opening->error);
 }
 
-static void free_opening(struct opening *opening)
+static void run_checking(void *payload)
 {
+    struct opening *opening = payload;
+    opening->code = opening->form->check(opening->where, &opening->error);
+}
+
+static void free_opening(void *payload)
+{
+    struct opening *opening = payload;
     bl_free(opening->where);
     bl_free(opening);
 }
 
-/* Nobody wants it any more. On the loop's thread, which a close may hold up for a moment. */
+/* The caller has left. Runs on the loop's thread, which closing may delay for a moment. */
 static void drop_opening(void *payload)
 {
     struct opening *opening = payload;
@@ -83,17 +90,17 @@ static int check_where(const char *where, struct bl_error *error)
     for (size_t i = 0; i < BL_COUNT(addresses); i++) {
         if (!bl_text_starts_with(bl_text_from(where), bl_text_from(addresses[i])))
             continue;
-        /* Not shown: it may hold a password. */
+        /* Not shown: it may contain a password. */
         bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "open the store", addresses[i],
-                     "PostgreSQL is not in this build");
-        bl_error_hint(error, "name a file with --store");
+                     "this build does not support PostgreSQL");
+        bl_error_hint(error, "use a file with --store");
         return BL_ENOTSUP;
     }
     if (where[0] != '\0')
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open the store", NULL,
-                 "the store's name is empty");
-    bl_error_hint(error, "name a file with --store");
+                 "the path of the store is empty");
+    bl_error_hint(error, "use a file with --store");
     return BL_EINVAL;
 }
 
@@ -114,6 +121,17 @@ static struct bl_store *make_store(struct opening *opening)
     return store;
 }
 
+static struct opening *make_opening(const char *where, bool reading)
+{
+    size_t size = strlen(where) + 1;
+    struct opening *opening = bl_zalloc(sizeof *opening);
+    opening->form = &store_sqlite;
+    opening->reading = reading;
+    opening->where = bl_alloc(size);
+    memcpy(opening->where, where, size);
+    return opening;
+}
+
 static int open_store(const char *where, bool reading, struct bl_store **ret_store,
                       struct bl_error *error)
 {
@@ -121,12 +139,7 @@ static int open_store(const char *where, bool reading, struct bl_store **ret_sto
     int code = check_where(where, error);
     if (code != 0)
         return code;
-    size_t size = strlen(where) + 1;
-    struct opening *opening = bl_zalloc(sizeof *opening);
-    opening->form = &store_sqlite;
-    opening->reading = reading;
-    opening->where = bl_alloc(size);
-    memcpy(opening->where, where, size);
+    struct opening *opening = make_opening(where, reading);
     code = store_work(run_opening, drop_opening, opening, where, &dropped, error);
     if (dropped)
         return code;
@@ -149,6 +162,24 @@ int bl_store_open(const char *where, struct bl_store **ret_store, struct bl_erro
 int bl_store_open_reading(const char *where, struct bl_store **ret_store, struct bl_error *error)
 {
     return open_store(where, true, ret_store, error);
+}
+
+int bl_store_check(const char *where, struct bl_error *error)
+{
+    bool dropped;
+    int code = check_where(where, error);
+    if (code != 0)
+        return code;
+    struct opening *opening = make_opening(where, true);
+    code = store_work(run_checking, free_opening, opening, where, &dropped, error);
+    if (dropped)
+        return code;
+    if (code == 0)
+        code = opening->code;
+    if (code != 0 && error != NULL && error->code == 0)
+        *error = opening->error;
+    free_opening(opening);
+    return code;
 }
 
 const char *bl_store_where(const struct bl_store *store)
@@ -194,8 +225,9 @@ void bl_store_close(struct bl_store *store)
 
 /* ---- Handles ---- */
 
-/* Half of the work in a batch, so that the loop works on the turns of the others meanwhile: all of
- * it in one would have loop and thread wait for each other in turns. Few share one sync. */
+/* Limits a batch to half of the concurrent work, so that the loop runs the other turns meanwhile:
+ * with all of it in one batch, loop and thread would wait for each other alternately. A few jobs
+ * share one sync. */
 void store_share_batches(struct bl_store *store)
 {
     size_t half = ((size_t)store->handle_count + store->cell_writes + store->feature_writes) / 2;
@@ -248,6 +280,6 @@ enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int
     if (!store->reading)
         return store_lane_call(&store->writer, job, ret_code, error);
     *ret_code = bl_error_set(error, BL_EACCES, BL_KIND_FILESYSTEM, "write", store->where,
-                             "the store was opened for reading alone");
+                             "the store was opened for reading only");
     return STORE_NOT_RUN;
 }

@@ -7,7 +7,7 @@ STORE_TEST(a_store_is_moved_aside_with_what_belongs_to_it)
     struct bl_arena arena = {0};
     const char *aside = NULL;
     struct actor actor;
-    /* A log is left behind by a process that was killed. */
+    /* A process that was killed leaves a log behind. */
     actor_start(&actor, "holder", place, "alpha", false);
     actor_expect(&actor, "no error");
     CHECK_EQUAL(bl_store_move_aside(&arena, place->path, &aside, NULL), BL_EBUSY);
@@ -20,14 +20,14 @@ STORE_TEST(a_store_is_moved_aside_with_what_belongs_to_it)
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
     bl_store_close(store);
-    /* All of it is there. */
+    /* All of its data is there. */
     struct place there = *place;
     bl_text_into(there.path, sizeof there.path, aside);
     CHECK_EQUAL(ask_integer(&there, "SELECT count(*) FROM session"), 1);
     bl_arena_done(&arena);
 }
 
-STORE_TEST(what_is_not_there_cannot_be_moved)
+STORE_TEST(missing_store_cannot_be_moved_aside)
 {
     struct bl_arena arena = {0};
     struct bl_error error = {0};
@@ -38,4 +38,4 @@ STORE_TEST(what_is_not_there_cannot_be_moved)
 }
 
 SUITE(aside, cmocka_unit_test(a_store_is_moved_aside_with_what_belongs_to_it),
-      cmocka_unit_test(what_is_not_there_cannot_be_moved));
+      cmocka_unit_test(missing_store_cannot_be_moved_aside));

@@ -1,5 +1,5 @@
-/* What a store keeps of cells: what is written is found again, by whoever comes next; what was
- * refused never is. */
+/* Cells in a store: what was written is found by every later process, and what was refused is not.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ STORE_TEST(a_cell_is_loaded_as_it_was_written)
     CHECK_EQUAL(yield_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(yield_cell(&holding, "c-2"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-2", NULL, NULL), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(bl_store_cells_load(holding.held, &arena, &cells, &values, NULL), 0);
     CHECK(bl_list_empty(&values));
@@ -46,11 +46,11 @@ STORE_TEST(a_cell_is_loaded_as_it_was_written)
     CHECK_EQUAL(second->terminal.size, 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt WHERE id = 'rcp_cell'"), 1);
     bl_arena_done(&arena);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(an_id_is_used_once_and_what_is_left_of_it_says_for_what)
+STORE_TEST(id_is_used_once_and_its_tombstone_keeps_the_digest)
 {
     struct bl_store *store = store_at(place);
     struct holding holding, other;
@@ -76,12 +76,12 @@ STORE_TEST(an_id_is_used_once_and_what_is_left_of_it_says_for_what)
         CHECK(cells_are(&holding, "|"));
     }
     CHECK_EQUAL(bury_cell(&holding, "c-1", 1, 10), BL_ENOENT);
-    /* Of this session alone. */
+    /* Only for this session. */
     CHECK_EQUAL(bl_store_cell_buried(other.held, BL_TEXT("c-1"), &buried, NULL), 0);
     CHECK(!buried);
     CHECK_EQUAL(admit_cell(&other, "c-1"), 0);
-    let_go(&holding);
-    let_go(&other);
+    release(&holding);
+    release(&other);
     bl_store_close(store);
 }
 
@@ -100,7 +100,7 @@ STORE_TEST(a_cell_ends_once)
     CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
     CHECK_EQUAL(yield_cell(&holding, "c-1"), BL_EEXIST);
-    /* The same asked again is the same. */
+    /* Repeating the same end succeeds. */
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
     changed =
         (struct bl_store_cell){.id = changed.id, .generation = 3, .terminal = changed.terminal};
@@ -108,7 +108,7 @@ STORE_TEST(a_cell_ends_once)
                 BL_EEXIST);
     CHECK_EQUAL(ask_integer(place, "SELECT generation + completed FROM cell"), 3);
     CHECK(cells_are(&holding, "c-1 | k=1"));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -139,23 +139,23 @@ STORE_TEST(values_are_set_replaced_and_deleted)
         CHECK(cells_are(&holding, expected));
     }
     CHECK(cells_are(&other, "|"));
-    /* A fork has the values, which go their own way, and no cell. */
+    /* A fork has its own copy of the values, and no cells. */
     add_ended_cell(&holding, "c-last");
     CHECK_EQUAL(bl_store_fork(store, "alpha", "fork", &arena, &fork, NULL), 0);
     CHECK_EQUAL(bl_store_cells_forget(holding.held, NULL), 0);
     CHECK(cells_are(&holding, "|"));
     CHECK_EQUAL(admit_cell(&holding, "c-0"), 0);
-    let_go(&other);
+    release(&other);
     CHECK_EQUAL(hold(&other, store, "fork"), 0);
     CHECK(cells_are(&other, "| b=\"two\""));
     CHECK_EQUAL(admit_cell(&other, "c-0"), 0);
-    let_go(&holding);
-    let_go(&other);
+    release(&holding);
+    release(&other);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
 
-/* The row that counts them says how many there are. */
+/* Returns the number of tombstones, and checks that the counter agrees. */
 static int64_t tombstones(const struct place *place)
 {
     int64_t count = ask_integer(place, "SELECT count(*) FROM cell_tombstone");
@@ -182,19 +182,19 @@ STORE_TEST(the_oldest_tombstones_of_the_store_go_first)
     CHECK(!buried);
     CHECK_EQUAL(bl_store_cell_buried(holdings[0].held, BL_TEXT("c-10"), &buried, NULL), 0);
     CHECK(buried);
-    /* Those of one session go with it, and make room. */
+    /* Those of one session are deleted with it, which makes room. */
     CHECK_EQUAL(bl_store_cells_forget(holdings[0].held, NULL), 0);
     CHECK_EQUAL(tombstones(place), (int64_t)most / 2);
     add_ended_cell(&holdings[0], "c-new");
     CHECK_EQUAL(bury_cell(&holdings[0], "c-new", (int64_t)most + 10, most), 0);
     CHECK_EQUAL(tombstones(place), (int64_t)most / 2 + 1);
-    /* One that is a day old goes, and one that is not does not. */
+    /* One that is a day old is deleted, and a younger one is not. */
     add_ended_cell(&holdings[0], "c-late");
     CHECK_EQUAL(bury_cell(&holdings[0], "c-late", (int64_t)(CELL_DAY_NS + 13), most), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT min(buried) FROM cell_tombstone"), 13);
     CHECK_EQUAL(tombstones(place), (int64_t)most / 2 + 1);
-    let_go(&holdings[0]);
-    let_go(&holdings[1]);
+    release(&holdings[0]);
+    release(&holdings[1]);
     CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
     CHECK_EQUAL(bl_store_delete(store, "beta", NULL), 0);
     CHECK_EQUAL(tombstones(place), 0);
@@ -218,11 +218,11 @@ STORE_TEST(there_are_65536_tombstones_at_most)
     }
     CHECK_EQUAL(tombstones(place), 65536);
     CHECK_EQUAL(ask_integer(place, "SELECT min(buried) FROM cell_tombstone"), 4);
-    /* A day later they go, not all of them at once. */
+    /* A day later they are deleted, but not all at once. */
     add_ended_cell(&holding, "c-late");
     CHECK_EQUAL(bury_cell(&holding, "c-late", (int64_t)(2 * CELL_DAY_NS), 65536), 0);
     CHECK_EQUAL(tombstones(place), 65536 + 1 - 1024);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -240,17 +240,17 @@ STORE_TEST(a_session_is_deleted_with_its_cells)
         CHECK_EQUAL(end_cell(each, "c-2", "k", "1"), 0);
         CHECK_EQUAL(admit_cell(each, "c-3"), 0);
     }
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
     CHECK_EQUAL(tombstones(place), 1);
     CHECK(cells_are(&other, "c-2 c-3? | k=1"));
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell"), 2);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell_value"), 1);
-    let_go(&other);
+    release(&other);
     bl_store_close(store);
 }
 
-STORE_TEST(a_holder_that_is_none_any_more_writes_nothing_of_cells)
+STORE_TEST(former_holder_cannot_write_cells)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -266,7 +266,7 @@ STORE_TEST(a_holder_that_is_none_any_more_writes_nothing_of_cells)
     CHECK_EQUAL(bury_cell(&holding, "c-1", 1, 10), BL_ECLOSED);
     CHECK_EQUAL(bl_store_cells_forget(holding.held, NULL), BL_ECLOSED);
     CHECK(cells_are(&holding, "c-1 c-2? |"));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -341,7 +341,7 @@ STORE_TEST(cells_of_a_session_and_its_turns_are_written_at_once)
         CHECK_EQUAL(result, 0);
     }
     bl_nursery_done(&nursery);
-    /* 326 writes: they share commits, though they are of one session. */
+    /* 326 writes: they share commits although they belong to one session. */
     CHECK(batches <= 60);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell WHERE terminal = '{}' AND"
                                    " yielded = '{\"generation\":3}' AND generation = 4"),
@@ -350,7 +350,7 @@ STORE_TEST(cells_of_a_session_and_its_turns_are_written_at_once)
     CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session"), 3);
     CHECK_EQUAL(store->cell_writes, 0);
     CHECK_EQUAL(store->writer.jobs_max, STORE_BATCH_JOBS_MIN);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -376,7 +376,7 @@ STORE_TEST(what_does_not_fit_is_refused_and_a_smaller_end_takes_its_place)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", NULL, NULL), 0);
     CHECK(cells_are(&holding, "c-1 |"));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -389,9 +389,9 @@ static int admit_shortly(void *argument)
     return code;
 }
 
-/* The thread waits for a lock while the callers leave: what they were told has failed does not
- * stay. */
-STORE_TEST(an_admission_without_an_answer_is_taken_back)
+/* The thread waits for a lock while the callers leave: an admission that was reported as failed
+ * does not remain. */
+STORE_TEST(admission_without_an_answer_is_withdrawn)
 {
     struct bl_store *store = store_at(place);
     struct holding holdings[2];
@@ -418,17 +418,18 @@ STORE_TEST(an_admission_without_an_answer_is_taken_back)
     CHECK(bl_list_empty(&holdings[0].held->doubts));
     CHECK(cells_are(&holdings[0], "c-2? |"));
     CHECK_EQUAL(admit_cell(&holdings[0], "c-1"), 0);
-    /* Also when nothing is admitted after it. */
+    /* Even if nothing is admitted after it. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell"), 3);
-    let_go(&holdings[1]);
+    release(&holdings[1]);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM cell"), 2);
-    let_go(&holdings[0]);
+    release(&holdings[0]);
     bl_store_close(store);
 }
 
 /* ---- Another process ---- */
 
-/* Says the start of its own process, which stands for a worker of two cells, one of which ends. */
+/* Reports the start time of its own process, which acts as the worker of two cells, one of which
+ * ends. */
 int role_cell_holder(void *argument BL_UNUSED)
 {
     struct bl_store *store = store_at(&role_place);
@@ -446,7 +447,7 @@ int role_cell_holder(void *argument BL_UNUSED)
     return 0;
 }
 
-STORE_TEST(who_takes_a_session_over_finds_what_had_not_ended)
+STORE_TEST(next_holder_finds_cells_that_have_not_ended)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -471,7 +472,7 @@ STORE_TEST(who_takes_a_session_over_finds_what_had_not_ended)
     CHECK_EQUAL(first->yielded_generation, 1);
     CHECK_EQUAL(bl_store_process_alive(first->pid, first->pid_started), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", NULL, NULL), 0);
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -485,7 +486,7 @@ static void report_end(struct holding *holding, const char *key, const char *jso
            holding->error.name);
 }
 
-/* The sync of an end does not come back before its caller has left. */
+/* The sync of an end does not return before its caller has left. */
 static void play_hang(struct holding *holding)
 {
     struct bl_scope shield;
@@ -494,7 +495,7 @@ static void play_hang(struct holding *holding)
     report_end(holding, "k", "1");
     bl_shield_end(&shield);
     arm("faulty_hang", 0);
-    /* It is there, and nothing else takes its place; the session is as good as before. */
+    /* The end is stored, and no other replaces it; the session can be used as before. */
     report_end(holding, "k", "1");
     struct bl_store_cell other = {.id = BL_TEXT("c-1"), .generation = 2, .terminal = BL_TEXT("{}")};
     report("%s", bl_error_name(bl_store_cell_end(holding->held, &other, NULL, NULL,
@@ -523,7 +524,7 @@ int role_cell_faults(void *argument BL_UNUSED)
     return 0;
 }
 
-/* Plays it, kills the process, and looks. */
+/* Plays the fault, kills the process, and checks the store. */
 static void play(const struct place *place, const char *what, const char *const *lines,
                  const char *then)
 {
@@ -538,7 +539,7 @@ static void play(const struct place *place, const char *what, const char *const 
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK(cells_are(&holding, then));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     ask_text(place, "PRAGMA integrity_check", answer, sizeof answer);
     CHECK(strcmp(answer, "ok") == 0);
@@ -551,12 +552,12 @@ STORE_TEST(an_end_whose_sync_failed_never_comes_back)
     CHECK_EQUAL(ask_integer(place, "SELECT generation FROM cell"), 1);
 }
 
-STORE_TEST(after_a_failed_sync_another_end_is_the_one)
+STORE_TEST(after_a_failed_sync_a_different_end_is_accepted)
 {
     play(place, "again", (const char *const[]){"BL_EIO", "no error", NULL}, "c-1 |");
 }
 
-STORE_TEST(an_end_that_could_not_be_taken_back_is_by_the_next)
+STORE_TEST(end_that_cannot_be_undone_is_undone_by_the_next)
 {
     play(place, "unknown", (const char *const[]){"BL_EUNKNOWN commit_unknown", "no error", NULL},
          "c-1 |");
@@ -571,17 +572,17 @@ STORE_TEST(an_end_without_an_answer_is_unknown_until_it_is_asked_again)
 }
 
 SUITE(cell, cmocka_unit_test(a_cell_is_loaded_as_it_was_written),
-      cmocka_unit_test(an_id_is_used_once_and_what_is_left_of_it_says_for_what),
+      cmocka_unit_test(id_is_used_once_and_its_tombstone_keeps_the_digest),
       cmocka_unit_test(a_cell_ends_once), cmocka_unit_test(values_are_set_replaced_and_deleted),
       cmocka_unit_test(the_oldest_tombstones_of_the_store_go_first),
       cmocka_unit_test(there_are_65536_tombstones_at_most),
       cmocka_unit_test(a_session_is_deleted_with_its_cells),
-      cmocka_unit_test(a_holder_that_is_none_any_more_writes_nothing_of_cells),
+      cmocka_unit_test(former_holder_cannot_write_cells),
       cmocka_unit_test(cells_of_a_session_and_its_turns_are_written_at_once),
       cmocka_unit_test(what_does_not_fit_is_refused_and_a_smaller_end_takes_its_place),
-      cmocka_unit_test(an_admission_without_an_answer_is_taken_back),
-      cmocka_unit_test(who_takes_a_session_over_finds_what_had_not_ended),
+      cmocka_unit_test(admission_without_an_answer_is_withdrawn),
+      cmocka_unit_test(next_holder_finds_cells_that_have_not_ended),
       cmocka_unit_test(an_end_whose_sync_failed_never_comes_back),
-      cmocka_unit_test(after_a_failed_sync_another_end_is_the_one),
-      cmocka_unit_test(an_end_that_could_not_be_taken_back_is_by_the_next),
+      cmocka_unit_test(after_a_failed_sync_a_different_end_is_accepted),
+      cmocka_unit_test(end_that_cannot_be_undone_is_undone_by_the_next),
       cmocka_unit_test(an_end_without_an_answer_is_unknown_until_it_is_asked_again));

@@ -1,6 +1,6 @@
-/* Files of sessions and stores that are damaged: they are read or refused with words, nothing that
- * is in the store changes, and nothing crashes or hangs. SQLite is built without sanitizers: its
- * memory stands before unmapped pages now and then. */
+/* Damaged exports and stores are either read or refused with a message; the contents of the store
+ * do not change, and nothing crashes or hangs. SQLite is built without sanitizers, so its memory is
+ * sometimes placed before unmapped pages. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ static void export_session(struct bl_store *store, const char *id, struct bl_buf
     CHECK_EQUAL(bl_store_export(store, id, keep_line, out, &error), 0);
 }
 
-/* Under its own name it is imported or refused; what was refused is not there at all. */
+/* Imported under its own id, the session is accepted or refused; a refused one leaves nothing. */
 static void import_damaged(struct bl_store *store, struct bl_text lines)
 {
     struct bl_store_session_view view;
@@ -61,7 +61,7 @@ STORE_TEST(damaged_lines_are_imported_whole_or_not_at_all)
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
     add_turn(&holding, "turn_2");
-    let_go(&holding);
+    release(&holding);
     export_session(store, "alpha", &before);
     for (unsigned long round = 0; round < rounds; round++) {
         bl_buffer_clear(&text);
@@ -88,7 +88,7 @@ static void write_store(const struct place *place, struct bl_text bytes)
     close(fd);
 }
 
-/* As `belay session show` and `export` do. */
+/* Like `belay session show` and `export`. */
 static void read_damaged(const struct place *place)
 {
     struct bl_store *store = NULL;
@@ -126,7 +126,7 @@ STORE_TEST(a_damaged_store_is_read_or_refused_and_stays_as_it_is)
     bl_buffer_init(&text, SIZE_MAX / 2);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     struct bl_text whole = suite_read_file(place->path);
     for (unsigned long round = 0; round < rounds; round++) {

@@ -1,15 +1,15 @@
-/* Each statement of each operation fails in turn: the operation says so, nothing of it is in the
- * store, and the same operation works right after. */
+/* Each statement of each operation fails in turn: the operation reports it, leaves none of its data
+ * in the store, and succeeds when it is repeated. */
 #include <stdatomic.h>
 #include <stdio.h>
 
 #include "helpers.h"
 
-static atomic_int to_pass; /* statements before the one that fails; below 0: none does */
+static atomic_int to_pass; /* statements before the one that fails; negative: none fails */
 static atomic_bool denied;
-static int pass_next; /* of the operation at hand; below 0: none fails */
+static int pass_next; /* the same for the next operation */
 
-/* SQLite asks it while it prepares a statement, on whatever thread that is. */
+/* SQLite calls it while it prepares a statement, on any thread. */
 static int authorize(void *context BL_UNUSED, int action, const char *first BL_UNUSED,
                      const char *second BL_UNUSED, const char *database BL_UNUSED,
                      const char *trigger BL_UNUSED)
@@ -29,7 +29,7 @@ static int watch(sqlite3 *db, char **ret_message BL_UNUSED,
     return sqlite3_set_authorizer(db, authorize, NULL);
 }
 
-/* From here on, to `allow`, the operation is at work. */
+/* Statements fail from here until `allow`. */
 static void deny(void)
 {
     atomic_store(&to_pass, pass_next);
@@ -41,17 +41,17 @@ static int allow(int code)
     return code;
 }
 
-/* ---- Operations. All can be repeated. ---- */
+/* ---- Operations, all repeatable ---- */
 
 struct work {
     struct bl_store *store;
-    struct holding alpha; /* held, if the operation needs it */
+    struct holding alpha; /* held if the operation needs it */
     struct bl_arena arena;
     struct bl_error error;
-    const char *id;     /* to look for */
-    struct bl_text all; /* of alpha, exported */
+    const char *id;     /* to search for */
+    struct bl_text all; /* export of alpha */
     unsigned number;    /* of the round */
-    unsigned committed; /* turns */
+    unsigned committed; /* number of turns */
 };
 
 static int work_open(struct work *work)
@@ -73,11 +73,11 @@ static int work_hold(struct work *work)
                                                                .run_id = "run_b",
                                                                .request_id = "req_b"}));
     work->error = holding.error;
-    let_go(&holding);
+    release(&holding);
     return code;
 }
 
-/* Finds a turn that had begun and has no end. */
+/* Finds a turn that was begun and not ended. */
 static int work_hold_after_a_cut(struct work *work)
 {
     struct holding holding;
@@ -85,7 +85,7 @@ static int work_hold_after_a_cut(struct work *work)
     snprintf(turn, sizeof turn, "turn_of_%u", work->number++);
     CHECK_EQUAL(hold(&holding, work->store, "beta"), 0);
     CHECK_EQUAL(begin_turn(&holding, turn), 0);
-    let_go(&holding);
+    release(&holding);
     return work_hold(work);
 }
 
@@ -98,12 +98,12 @@ static int work_hold_newest(struct work *work)
                         &(struct bl_store_hold_options){
                             .newest = true, .directory = "/home/somebody", .run_id = "run_b"}));
     work->error = holding.error;
-    let_go(&holding);
+    release(&holding);
     return code;
 }
 
-/* Somebody alive has it. In a store of its own: a statement that was prepared before cannot fail.
- */
+/* The session has a live holder. Uses a separate store: a statement that is already prepared cannot
+ * fail. */
 static int work_hold_held(struct work *work)
 {
     struct holding holding;
@@ -112,7 +112,7 @@ static int work_hold_held(struct work *work)
     deny();
     int code = allow(hold(&holding, store, "alpha"));
     work->error = holding.error;
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     return code;
 }
@@ -125,7 +125,7 @@ static int work_hold_missing(struct work *work)
         &holding, work->store,
         &(struct bl_store_hold_options){.id = "alpine", .must_exist = true, .run_id = "run_b"}));
     work->error = holding.error;
-    let_go(&holding);
+    release(&holding);
     return code;
 }
 
@@ -227,7 +227,7 @@ static int work_commit(struct work *work)
     return code;
 }
 
-/* It has not begun. */
+/* The turn was not begun. */
 static int work_commit_unbegun(struct work *work)
 {
     deny();
@@ -276,7 +276,7 @@ static int work_renew(struct work *work)
     return allow(bl_store_renew(work->alpha.held, &work->error));
 }
 
-/* From its beginning to its end, and what is left of it. */
+/* A whole cell, from its admission to its burial. */
 static int work_cell(struct work *work)
 {
     bool buried;
@@ -322,20 +322,20 @@ static int work_feature_hold(struct work *work)
 {
     struct grasp grasp;
     deny();
-    int code = allow(grasp_feature(&grasp, work->store, "FEAT-NEW"));
+    int code = allow(hold_feature(&grasp, work->store, "FEAT-NEW"));
     work->error = grasp.error;
-    loosen(&grasp);
+    release_feature(&grasp);
     return code;
 }
 
 static int work_feature_write(struct work *work)
 {
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, work->store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, work->store, FEATURE), 0);
     deny();
     int code = allow(put_records(&grasp, "task/TASK-2", "{}", "task/TASK-3", "{}"));
     work->error = grasp.error;
-    loosen(&grasp);
+    release_feature(&grasp);
     return code;
 }
 
@@ -380,7 +380,7 @@ static int work_task(struct work *work)
     return allow(code);
 }
 
-/* Another one has expired, and goes on the way. */
+/* Another task has expired, and is deleted along the way. */
 static int work_task_get(struct work *work)
 {
     char id[32];
@@ -398,7 +398,7 @@ static int work_task_get(struct work *work)
     return allow(bl_store_task_get(work->store, &work->arena, "task_kept", &task, &work->error));
 }
 
-/* It has ended before. */
+/* The task has ended before. */
 static int work_task_end_again(struct work *work)
 {
     deny();
@@ -406,9 +406,9 @@ static int work_task_end_again(struct work *work)
         work->store, &(struct bl_store_task){.id = "task_kept", .status = "failed"}, &work->error));
 }
 
-/* ---- Each of them ---- */
+/* ---- All operations ---- */
 
-/* Session alpha, with all that one can have, and a feature. */
+/* Session alpha with all possible contents, and a feature. */
 static void fill(struct bl_store *store, struct bl_buffer *out)
 {
     struct holding holding;
@@ -425,10 +425,10 @@ static void fill(struct bl_store *store, struct bl_buffer *out)
                 0);
     CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
-    let_go(&holding);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release(&holding);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "feature", "{}", "task/TASK-1", "{}"), 0);
-    loosen(&grasp);
+    release_feature(&grasp);
     CHECK_EQUAL(
         bl_store_task_begin(store, &(struct bl_store_task){.id = "task_kept", .kind = "run"}, NULL),
         0);
@@ -440,10 +440,10 @@ static void fill(struct bl_store *store, struct bl_buffer *out)
 
 static const struct {
     int (*work)(struct work *work);
-    bool holds; /* alpha meanwhile */
+    bool holds; /* needs alpha held */
     const char *id;
-    int hint; /* the statement that looks for a similar name, which is for a hint; 0: none */
-    int code; /* of the operation when none fails */
+    int hint; /* number of the statement that searches for a similar name for a hint; 0: none */
+    int code; /* of the operation when no statement fails */
 } operations[] = {
     {.work = work_open},
     {.work = work_hold},
@@ -495,7 +495,8 @@ static const struct {
     {.work = work_cells_forget, .holds = true},
 };
 
-/* Statement number `nth` of the operation fails. False: it has no such statement. */
+/* Lets statement number `nth` of the operation fail. Returns false if there is no such statement.
+ */
 static bool fail_nth(const struct place *place, size_t operation, int nth, struct work *work)
 {
     work->store = store_at(place);
@@ -518,7 +519,7 @@ static bool fail_nth(const struct place *place, size_t operation, int nth, struc
             fprintf(stderr, "operation %zu, after statement %d\n", operation, nth);
     }
     if (operations[operation].holds)
-        let_go(&work->alpha);
+        release(&work->alpha);
     bl_store_close(work->store);
     return failed;
 }

@@ -1,6 +1,5 @@
-/* Disks that fail. The store is in a process of its own (role_faults), with a library that makes
- * its syncs fail or hang, or on a disk that is full; then it is killed, and the file opened again.
- */
+/* Failing disks. The store is in a separate process (role_faults), with a library that makes its
+ * syncs fail or hang, or on a full disk. Then the process is killed, and the file opened again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +13,7 @@
 
 #define SHIELD_NS (300 * MS)
 
-/* ---- The side that has the disk ---- */
+/* ---- The process with the failing disk ---- */
 
 static void stay(void)
 {
@@ -33,7 +32,7 @@ static void report_commit(struct holding *holding, const char *turn_id)
            holding->error.name);
 }
 
-/* One sync fails; what comes after is as if nothing had been. */
+/* One sync fails; later operations are not affected. */
 static void play_sync_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
 {
     arm("faulty_syncs", 1);
@@ -42,7 +41,7 @@ static void play_sync_fails(struct bl_store *store BL_UNUSED, struct holding *ho
         return;
     report("%s", bl_error_name(reject_turn(holding, "turn_2")));
     report_commit(holding, "turn_3");
-    /* The log is trusted again, so a reader of it stands in nobody's way. */
+    /* The log is trusted again, so a reader of it does not block the writer. */
     sqlite3 *db = NULL;
     CHECK_EQUAL(sqlite3_open(role_place.path, &db), SQLITE_OK);
     CHECK_EQUAL(sqlite3_exec(db, "BEGIN; SELECT * FROM turn", NULL, NULL, NULL), SQLITE_OK);
@@ -50,7 +49,7 @@ static void play_sync_fails(struct bl_store *store BL_UNUSED, struct holding *ho
     sqlite3_close(db);
 }
 
-/* As many do as the argument says, or all of them until the disk is well again. */
+/* As many syncs fail as the argument says, or all until the disk works again. */
 static void play_disk_dead(struct bl_store *store BL_UNUSED, struct holding *holding)
 {
     int64_t count = 0;
@@ -64,7 +63,7 @@ static void play_disk_dead(struct bl_store *store BL_UNUSED, struct holding *hol
     report_commit(holding, "turn_4");
 }
 
-/* Neither can what was written be taken back. */
+/* The failed write cannot be undone either. */
 static void play_void_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
 {
     CHECK_EQUAL(begin_turn(holding, "turn_2"), 0);
@@ -74,7 +73,7 @@ static void play_void_fails(struct bl_store *store BL_UNUSED, struct holding *ho
     report("%s %s", bl_error_name(code), holding->error.name);
 }
 
-/* A compaction is refused as a commit is. */
+/* A compaction is refused in the same way as a commit. */
 static void play_compact_fails(struct bl_store *store BL_UNUSED, struct holding *holding)
 {
     bool once = strcmp(role_argument, "once") == 0;
@@ -92,7 +91,7 @@ static int commit_in_group(void *argument)
     return code != 0 ? code : commit_turn(argument, "turn_2");
 }
 
-/* It is refused by itself: the turn has not begun. */
+/* This commit is refused by itself: the turn was not begun. */
 static int commit_unbegun(void *argument)
 {
     struct holding *holding = argument;
@@ -119,7 +118,7 @@ static void play_group_fails(struct bl_store *store, struct holding *holding)
         snprintf(id, sizeof id, "other-%zu", i);
         CHECK_EQUAL(hold(&others[i], store, id), 0);
     }
-    /* The turn under way in the last one is another owner's by now. */
+    /* The running turn of the last session has another owner by now. */
     CHECK_EQUAL(begin_turn(&others[7], "turn_2"), 0);
     change_file(&role_place, "UPDATE lease SET epoch = epoch + 1 WHERE session ="
                              " (SELECT key FROM session WHERE id = 'other-7')");
@@ -140,7 +139,7 @@ static void play_group_fails(struct bl_store *store, struct holding *holding)
     report_commit(holding, "turn_2");
 }
 
-/* A sync that does not come back; the store is told so by the limit of the caller's shield. */
+/* A sync that does not return; the limit of the caller's shield ends the wait. */
 static void play_sync_hangs(struct bl_store *store, struct holding *holding)
 {
     struct bl_scope shield;
@@ -160,9 +159,9 @@ static void play_sync_hangs(struct bl_store *store, struct holding *holding)
     report("%s", bl_error_name(begin_turn(&other, "turn_1")));
     report("%s", bl_error_name(begin_turn(holding, "turn_3")));
     CHECK(bl_now_ns() - start_ns < SHIELD_NS);
-    let_go(holding);
+    release(holding);
     if (strcmp(role_argument, "stays") == 0) {
-        let_go(&other);
+        release(&other);
         start_ns = bl_now_ns();
         bl_store_close(store);
         CHECK(bl_now_ns() - start_ns < SHIELD_NS);
@@ -179,7 +178,7 @@ static void play_sync_hangs(struct bl_store *store, struct holding *holding)
     report("%d %s '%s'", recovery->owner_died, recovery->last_turn, recovery->cut_off);
 }
 
-/* A disk of one megabyte, in a mount namespace of its own. */
+/* A disk of one megabyte in its own mount namespace. */
 static int play_full(void)
 {
     struct holding large, small;
@@ -216,8 +215,8 @@ static int play_full(void)
     CHECK_EQUAL(unlink(path), 0);
     report_commit(&large, "turn_3");
     bl_buffer_done(&events);
-    let_go(&large);
-    let_go(&small);
+    release(&large);
+    release(&small);
     bl_store_close(store);
     char answer[32];
     ask_text(&role_place, "PRAGMA integrity_check", answer, sizeof answer);
@@ -226,7 +225,7 @@ static int play_full(void)
     return 0;
 }
 
-/* A limit on the size of files: the system's own way of saying no in the middle of a write. */
+/* A limit on file sizes: the system refuses in the middle of a write. */
 static int play_limited(void)
 {
     struct holding holding;
@@ -252,7 +251,7 @@ static int play_limited(void)
     return 0;
 }
 
-/* What SQLite itself does, without us: the reason for all this. */
+/* What SQLite does by itself: the reason for these measures. */
 static int play_bare(void)
 {
     sqlite3 *db;
@@ -296,7 +295,7 @@ int role_faults(void *argument)
     return 0;
 }
 
-/* ---- The side that looks ---- */
+/* ---- The checking process ---- */
 
 static void check_whole(const struct place *place)
 {
@@ -305,7 +304,7 @@ static void check_whole(const struct place *place)
     CHECK(strcmp(answer, "ok") == 0);
 }
 
-STORE_TEST(sqlite_alone_brings_back_what_it_had_refused)
+STORE_TEST(sqlite_alone_restores_refused_commits)
 {
     struct actor actor;
     actor_start(&actor, "bare", place, NULL, true);
@@ -329,7 +328,7 @@ STORE_TEST(a_commit_whose_sync_failed_never_comes_back)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE id = 'turn_2' AND"
                                    " state = 'rejected' AND spent_input = 12"),
                 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     check_whole(place);
 }
@@ -350,7 +349,7 @@ STORE_TEST(after_a_failed_sync_the_next_commit_is_durable_again)
     CHECK_EQUAL(holding.session.turns_total, 3);
     CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_4") == 0);
     CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     check_whole(place);
 }
@@ -369,18 +368,18 @@ static void look_at_dead_disk(const struct place *place, const char *syncs)
     check_whole(place);
 }
 
-STORE_TEST(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on)
+STORE_TEST(commits_are_refused_on_a_dead_disk_and_other_work_continues)
 {
     look_at_dead_disk(place, "1000000");
 }
 
-/* The second sync that fails is that of the log as it is moved into the file. */
+/* The second failing sync is that of the log when it is moved into the file. */
 STORE_TEST(a_commit_is_refused_when_the_log_before_it_cannot_be_trusted)
 {
     look_at_dead_disk(place, "2");
 }
 
-STORE_TEST(a_refused_commit_that_cannot_be_taken_back_is_unknown)
+STORE_TEST(refused_commit_that_cannot_be_undone_is_unknown)
 {
     struct actor actor;
     struct holding holding;
@@ -395,7 +394,7 @@ STORE_TEST(a_refused_commit_that_cannot_be_taken_back_is_unknown)
     CHECK(recovery->owner_died);
     CHECK_EQUAL(holding.session.turns_total, there ? 2 : 1);
     CHECK(strcmp(recovery->cut_off, there ? "" : "turn_2") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -413,12 +412,12 @@ STORE_TEST(a_compaction_whose_sync_failed_never_comes_back)
     CHECK(has_summary(&holding, "before"));
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, 13);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     check_whole(place);
 }
 
-STORE_TEST(a_compaction_that_cannot_be_taken_back_is_unknown)
+STORE_TEST(compaction_that_cannot_be_undone_is_unknown)
 {
     struct actor actor;
     struct holding holding;
@@ -433,11 +432,11 @@ STORE_TEST(a_compaction_that_cannot_be_taken_back_is_unknown)
     CHECK(there || has_summary(&holding, "before"));
     CHECK_EQUAL(holding.session.turns_in_context, there ? 0 : 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, there ? 16 : 13);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(all_of_a_group_whose_sync_failed_are_refused_and_gone)
+STORE_TEST(group_with_a_failed_sync_is_refused_and_undone)
 {
     struct actor actor;
     actor_start(&actor, "group-fails", place, NULL, true);
@@ -448,7 +447,7 @@ STORE_TEST(all_of_a_group_whose_sync_failed_are_refused_and_gone)
     actor_kill(&actor);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected'"), 6);
-    /* That is for its owner to end. */
+    /* It is for its owner to end. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM running WHERE id = 'turn_2'"), 1);
     check_whole(place);
 }
@@ -471,7 +470,7 @@ STORE_TEST(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which)
     CHECK(recovery->owner_died);
     CHECK_EQUAL(holding.session.turns_total, there ? 2 : 1);
     CHECK(strcmp(recovery->cut_off, there ? "" : "turn_2") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -531,15 +530,15 @@ STORE_TEST(a_limit_on_file_sizes_refuses_and_leaves_the_session_as_it_was)
     check_whole(place);
 }
 
-SUITE(faults, cmocka_unit_test(sqlite_alone_brings_back_what_it_had_refused),
+SUITE(faults, cmocka_unit_test(sqlite_alone_restores_refused_commits),
       cmocka_unit_test(a_commit_whose_sync_failed_never_comes_back),
       cmocka_unit_test(after_a_failed_sync_the_next_commit_is_durable_again),
-      cmocka_unit_test(while_the_disk_is_dead_commits_are_refused_and_the_rest_goes_on),
+      cmocka_unit_test(commits_are_refused_on_a_dead_disk_and_other_work_continues),
       cmocka_unit_test(a_commit_is_refused_when_the_log_before_it_cannot_be_trusted),
-      cmocka_unit_test(a_refused_commit_that_cannot_be_taken_back_is_unknown),
+      cmocka_unit_test(refused_commit_that_cannot_be_undone_is_unknown),
       cmocka_unit_test(a_compaction_whose_sync_failed_never_comes_back),
-      cmocka_unit_test(a_compaction_that_cannot_be_taken_back_is_unknown),
-      cmocka_unit_test(all_of_a_group_whose_sync_failed_are_refused_and_gone),
+      cmocka_unit_test(compaction_that_cannot_be_undone_is_unknown),
+      cmocka_unit_test(group_with_a_failed_sync_is_refused_and_undone),
       cmocka_unit_test(a_sync_that_hangs_is_an_unknown_commit_and_the_next_open_says_which),
       cmocka_unit_test(a_thread_that_comes_back_makes_the_store_usable_again),
       cmocka_unit_test(a_full_disk_refuses_what_does_not_fit),

@@ -1,13 +1,13 @@
-/* What a store keeps of features: records, generations, events; and who writes at once. */
+/* Features in a store: records, generations, events, and concurrent writers. */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "helpers.h"
 
-/* ---- A feature held ---- */
+/* ---- Holding a feature ---- */
 
-int grasp_with(struct grasp *grasp, struct bl_store *store,
-               const struct bl_store_feature_options *options)
+int hold_feature_with(struct grasp *grasp, struct bl_store *store,
+                      const struct bl_store_feature_options *options)
 {
     *grasp = (struct grasp){0};
     int code = bl_store_feature_hold(store, options, &grasp->held, &grasp->owner, &grasp->error);
@@ -15,20 +15,21 @@ int grasp_with(struct grasp *grasp, struct bl_store *store,
     return code;
 }
 
-int grasp_feature(struct grasp *grasp, struct bl_store *store, const char *id)
+int hold_feature(struct grasp *grasp, struct bl_store *store, const char *id)
 {
-    return grasp_with(grasp, store,
-                      &(struct bl_store_feature_options){
-                          .repository = REPOSITORY, .id = id, .name = "Login", .run_id = "run_1"});
+    return hold_feature_with(
+        grasp, store,
+        &(struct bl_store_feature_options){
+            .repository = REPOSITORY, .id = id, .name = "Login", .run_id = "run_1"});
 }
 
-void loosen(struct grasp *grasp)
+void release_feature(struct grasp *grasp)
 {
     bl_store_feature_release(grasp->held);
     grasp->held = NULL;
 }
 
-/* Two records, the second of which may be none, and an event, which too may be none. */
+/* Writes two records, the second of which may be NULL, and an event, which may be NULL, too. */
 int put_records(struct grasp *grasp, const char *name, const char *json, const char *second,
                 const char *event)
 {
@@ -65,7 +66,7 @@ static int begin_generation(struct grasp *grasp)
                                   &(struct bl_store_feature_write){.new_generation = true}, NULL);
 }
 
-/* "a={} b={"n":1}": what was found. */
+/* Compares a list with "a={} b={"n":1}". */
 static bool list_is(const struct bl_list *records, const char *expected)
 {
     struct bl_buffer text;
@@ -113,11 +114,11 @@ bool events_are(struct bl_store *store, uint64_t after, uint64_t limit, const ch
 
 /* ---- Records, generations, events ---- */
 
-STORE_TEST(records_are_put_replaced_and_taken_away)
+STORE_TEST(records_are_written_replaced_and_deleted)
 {
     struct bl_store *store = store_at(place);
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_NONE);
     CHECK_EQUAL(bl_store_feature_epoch(grasp.held), 1);
     CHECK_EQUAL(bl_store_feature_generation(grasp.held), 1);
@@ -134,12 +135,12 @@ STORE_TEST(records_are_put_replaced_and_taken_away)
     CHECK_EQUAL(put_records(&grasp, "task/B", NULL, "never", NULL), 0);
     CHECK_EQUAL(put_record(&grasp, "task/\xc3\xa4", NULL), 0);
     CHECK(records_are(store, "", "task={} task/A={\"n\":1} task0={}"));
-    loosen(&grasp);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_NONE);
     CHECK_EQUAL(bl_store_feature_epoch(grasp.held), 2);
     CHECK(records_are(store, NULL, "task={} task/A={\"n\":1} task0={}"));
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_feature_release(NULL);
     bl_store_close(store);
 }
@@ -151,15 +152,15 @@ STORE_TEST(a_new_generation_hides_the_old_one_and_keeps_it)
     struct bl_list records;
     struct grasp grasp;
     uint64_t generation = 0;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "a", "{\"n\":1}", "b", "{\"n\":1}"), 0);
     CHECK_EQUAL(begin_generation(&grasp), 0);
     CHECK_EQUAL(bl_store_feature_generation(grasp.held), 2);
     CHECK(records_are(store, NULL, ""));
     CHECK(events_are(store, 0, 0, ""));
     CHECK_EQUAL(put_records(&grasp, "a", "{\"n\":2}", NULL, "{\"n\":2}"), 0);
-    loosen(&grasp);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(bl_store_feature_generation(grasp.held), 2);
     CHECK_EQUAL(bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, NULL, &records, NULL,
                                       &generation, NULL),
@@ -172,7 +173,7 @@ STORE_TEST(a_new_generation_hides_the_old_one_and_keeps_it)
                 2);
     CHECK_EQUAL(ask_integer(place, "SELECT number FROM feature_event WHERE generation = 1"), 1);
     bl_arena_done(&arena);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
@@ -181,7 +182,7 @@ STORE_TEST(events_are_numbered_and_read_by_the_page)
     struct bl_store *store = store_at(place);
     struct bl_text events[3] = {BL_TEXT("{\"e\":1}"), BL_TEXT("{\"e\":2}"), BL_TEXT("{\"e\":3}")};
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(
         bl_store_feature_write(
             grasp.held, &(struct bl_store_feature_write){.events = events, .event_count = 3}, NULL),
@@ -191,24 +192,24 @@ STORE_TEST(events_are_numbered_and_read_by_the_page)
     CHECK(events_are(store, 2, 2, "3={\"e\":3} 4={\"e\":4}"));
     CHECK(events_are(store, 4, 2, ""));
     CHECK(events_are(store, UINT64_MAX, UINT64_MAX, ""));
-    /* Numbers go on; who followed the old generation goes on with the new one. */
+    /* Numbers continue; a reader of the old generation continues with the new one. */
     CHECK_EQUAL(begin_generation(&grasp), 0);
     CHECK_EQUAL(begin_generation(&grasp), 0);
     CHECK_EQUAL(put_event(&grasp, "{\"e\":5}"), 0);
     CHECK(events_are(store, 0, 0, "5={\"e\":5}"));
     CHECK(events_are(store, 2, 0, "5={\"e\":5}"));
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
-STORE_TEST(what_is_no_object_is_refused_and_nothing_is_written)
+STORE_TEST(json_other_than_an_object_is_refused_and_not_written)
 {
     static const char *const bad[] = {"{\"n\":", "[1]", "1", "{} {}", "{\"a\":\xff}"};
     static const char *const ids[] = {"", "-A", "A/B", "A B", "\xc3\xa4"};
     struct bl_store *store = store_at(place);
     char id[80];
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     for (size_t i = 0; i < BL_COUNT(bad); i++) {
         int code = put_records(&grasp, "task/A", bad[i], NULL, "{}");
         CHECK(code == BL_EPARSE || code == BL_EINVAL);
@@ -219,26 +220,26 @@ STORE_TEST(what_is_no_object_is_refused_and_nothing_is_written)
     }
     CHECK(records_are(store, NULL, ""));
     CHECK(events_are(store, 0, 0, ""));
-    loosen(&grasp);
+    release_feature(&grasp);
     for (size_t i = 0; i < BL_COUNT(ids); i++)
-        CHECK_EQUAL(grasp_feature(&grasp, store, ids[i]), BL_EINVAL);
+        CHECK_EQUAL(hold_feature(&grasp, store, ids[i]), BL_EINVAL);
     static const char *const edges = "azAZ09", *const beyond = "`{@[/:_-";
     for (const char *each = edges; *each != '\0'; each++) {
-        CHECK_EQUAL(grasp_feature(&grasp, store, (const char[]){*each, '_', *each, '-', '\0'}), 0);
-        loosen(&grasp);
+        CHECK_EQUAL(hold_feature(&grasp, store, (const char[]){*each, '_', *each, '-', '\0'}), 0);
+        release_feature(&grasp);
     }
     for (const char *each = beyond; *each != '\0'; each++)
-        CHECK_EQUAL(grasp_feature(&grasp, store, (const char[]){*each, '\0'}), BL_EINVAL);
+        CHECK_EQUAL(hold_feature(&grasp, store, (const char[]){*each, '\0'}), BL_EINVAL);
     memset(id, 'x', sizeof id);
     id[65] = '\0';
-    CHECK_EQUAL(grasp_feature(&grasp, store, id), BL_EINVAL);
+    CHECK_EQUAL(hold_feature(&grasp, store, id), BL_EINVAL);
     CHECK_EQUAL(grasp.error.kind, BL_KIND_USAGE);
     id[64] = '\0';
-    CHECK_EQUAL(grasp_feature(&grasp, store, id), 0);
-    loosen(&grasp);
-    CHECK_EQUAL(
-        grasp_with(&grasp, store, &(struct bl_store_feature_options){.repository = "r", .id = "A"}),
-        BL_EINVAL);
+    CHECK_EQUAL(hold_feature(&grasp, store, id), 0);
+    release_feature(&grasp);
+    CHECK_EQUAL(hold_feature_with(&grasp, store,
+                                  &(struct bl_store_feature_options){.repository = "r", .id = "A"}),
+                BL_EINVAL);
     bl_store_close(store);
 }
 
@@ -251,14 +252,15 @@ STORE_TEST(features_are_listed_newest_first_and_suggested)
     struct bl_list list;
     struct bl_error error = {0};
     struct grasp auth, other, elsewhere, none;
-    CHECK_EQUAL(grasp_feature(&auth, store, FEATURE), 0);
-    CHECK_EQUAL(grasp_feature(&other, store, "FEAT-BILL"), 0);
-    CHECK_EQUAL(grasp_with(&elsewhere, store,
-                           &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
-                0);
+    CHECK_EQUAL(hold_feature(&auth, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&other, store, "FEAT-BILL"), 0);
+    CHECK_EQUAL(
+        hold_feature_with(&elsewhere, store,
+                          &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
+        0);
     CHECK_EQUAL(put_record(&elsewhere, "feature", "{\"of\":\"/r\"}"), 0);
     CHECK_EQUAL(put_record(&other, "features", "{}"), 0);
-    loosen(&other);
+    release_feature(&other);
     bl_sleep(MS);
     CHECK_EQUAL(put_record(&auth, "feature", "{\"state\":\"running\"}"), 0);
     CHECK(records_are(store, NULL, "feature={\"state\":\"running\"}"));
@@ -277,7 +279,7 @@ STORE_TEST(features_are_listed_newest_first_and_suggested)
     CHECK(second->owner.life == BL_OWNER_NONE && second->owner.text[0] == '\0');
     CHECK_EQUAL(bl_store_feature_list(store, &arena, NULL, &list, NULL), 0);
     CHECK(list.next->next->next == list.previous);
-    CHECK_EQUAL(grasp_with(&none, store, &missing), BL_ENOENT);
+    CHECK_EQUAL(hold_feature_with(&none, store, &missing), BL_ENOENT);
     CHECK(none.error.kind == BL_KIND_FEATURE && strstr(none.error.message, "AUHT") != NULL);
     CHECK(strcmp(none.error.hint, "did you mean FEAT-AUTH?") == 0);
     CHECK_EQUAL(
@@ -287,53 +289,54 @@ STORE_TEST(features_are_listed_newest_first_and_suggested)
     CHECK_EQUAL(bl_store_feature_events(store, &arena, "/r", "x", 0, 0, &list, NULL), BL_ENOENT);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature"), 3);
     bl_arena_done(&arena);
-    loosen(&auth);
-    loosen(&elsewhere);
+    release_feature(&auth);
+    release_feature(&elsewhere);
     bl_store_close(store);
 }
 
-/* ---- Who writes ---- */
+/* ---- Writers ---- */
 
 STORE_TEST(a_feature_is_held_once)
 {
     struct bl_store *store = store_at(place), *beside = store_at(place);
     struct grasp grasp, second, other;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQUAL(grasp_feature(&second, i == 0 ? store : beside, FEATURE), BL_EBUSY);
+        CHECK_EQUAL(hold_feature(&second, i == 0 ? store : beside, FEATURE), BL_EBUSY);
         CHECK(second.error.kind == BL_KIND_SESSION && second.held == NULL);
         CHECK(second.owner.life == BL_OWNER_ALIVE && second.owner.pid == getpid());
         CHECK(strstr(second.error.message, second.owner.text) != NULL);
         CHECK(strstr(second.error.hint, "this process") != NULL);
     }
-    CHECK_EQUAL(grasp_feature(&other, store, "FEAT-BILL"), 0);
-    CHECK_EQUAL(grasp_with(&second, store,
-                           &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
-                0);
+    CHECK_EQUAL(hold_feature(&other, store, "FEAT-BILL"), 0);
+    CHECK_EQUAL(
+        hold_feature_with(&second, store,
+                          &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
+        0);
     CHECK_EQUAL(put_record(&grasp, "a", "{}"), 0);
-    loosen(&grasp);
-    loosen(&second);
-    CHECK_EQUAL(grasp_feature(&second, beside, FEATURE), 0);
+    release_feature(&grasp);
+    release_feature(&second);
+    CHECK_EQUAL(hold_feature(&second, beside, FEATURE), 0);
     CHECK_EQUAL(second.owner.life, BL_OWNER_NONE);
     CHECK_EQUAL(bl_store_feature_epoch(second.held), 2);
-    loosen(&second);
-    loosen(&other);
+    release_feature(&second);
+    release_feature(&other);
     CHECK_EQUAL(store->handle_count, 0);
     bl_store_close(store);
     bl_store_close(beside);
 }
 
-STORE_TEST(features_are_read_where_nothing_may_be_written)
+STORE_TEST(features_are_read_from_a_read_only_store)
 {
     struct bl_store *store = store_at(place), *reading = NULL;
     struct bl_arena arena = {0};
     struct bl_store_owner owner;
     struct bl_list list;
     struct grasp grasp, refused;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "a", "{}", NULL, "{}"), 0);
     CHECK_EQUAL(bl_store_open_reading(place->path, &reading, NULL), 0);
-    CHECK_EQUAL(grasp_feature(&refused, reading, FEATURE), BL_EACCES);
+    CHECK_EQUAL(hold_feature(&refused, reading, FEATURE), BL_EACCES);
     CHECK_EQUAL(refused.error.kind, BL_KIND_FILESYSTEM);
     CHECK(records_are(reading, NULL, "a={}"));
     CHECK(events_are(reading, 0, 0, "1={}"));
@@ -344,7 +347,7 @@ STORE_TEST(features_are_read_where_nothing_may_be_written)
     CHECK_EQUAL(bl_store_feature_list(reading, &arena, NULL, &list, NULL), 0);
     CHECK(!bl_list_empty(&list));
     bl_arena_done(&arena);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(reading);
     bl_store_close(store);
 }
@@ -354,7 +357,7 @@ STORE_TEST(a_write_in_a_shield_gets_through_a_stop)
     struct bl_store *store = store_at(place);
     struct bl_scope scope, shield;
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     bl_scope_init(&scope, bl_scope_current());
     bl_scope_stop(&scope, BL_STOP_USER, "test");
     struct bl_scope *before = bl_scope_enter(&scope);
@@ -363,13 +366,13 @@ STORE_TEST(a_write_in_a_shield_gets_through_a_stop)
     CHECK_EQUAL(put_record(&grasp, "b", "{}"), 0);
     bl_shield_end(&shield);
     /* So does the release. */
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_scope_enter(before);
     bl_scope_done(&scope);
     CHECK(records_are(store, NULL, "b={}"));
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_NONE);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
@@ -380,7 +383,7 @@ STORE_TEST(a_write_without_an_answer_is_unknown_and_the_lease_is_kept)
     struct bl_scope shield;
     struct grasp grasp;
     sqlite3 *db = NULL;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
     CHECK_EQUAL(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     bl_shield_begin(&shield, 20 * MS);
@@ -390,11 +393,11 @@ STORE_TEST(a_write_without_an_answer_is_unknown_and_the_lease_is_kept)
     CHECK(strcmp(grasp.error.name, "commit_unknown") == 0);
     CHECK_EQUAL(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    loosen(&grasp);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_DEAD);
     CHECK(records_are(store, NULL, "a={}"));
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
@@ -438,7 +441,7 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
     struct bl_fiber *fibers[AT_ONCE];
     int result;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     store->writer.run = count_batches;
     batches = 0;
     bl_nursery_init(&nursery, bl_scope_current());
@@ -460,7 +463,7 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_event"), AT_ONCE * WRITES_OF_ONE);
     CHECK_EQUAL(ask_integer(place, "SELECT max(number) FROM feature_event"),
                 AT_ONCE * WRITES_OF_ONE);
-    /* The journal has those of a task in their order. */
+    /* The journal has the events of each task in order. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_event AS a JOIN feature_event AS b"
                                    " ON a.json ->> '$.task' = b.json ->> '$.task'"
                                    " WHERE a.number < b.number AND"
@@ -468,19 +471,19 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
                 0);
     CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session"), 1);
     CHECK_EQUAL(store->feature_writes, 0);
-    loosen(&grasp);
-    let_go(&holding);
+    release_feature(&grasp);
+    release(&holding);
     CHECK_EQUAL(store->writer.jobs_max, STORE_BATCH_JOBS_MIN);
     bl_store_close(store);
 }
 
-SUITE(feature, cmocka_unit_test(records_are_put_replaced_and_taken_away),
+SUITE(feature, cmocka_unit_test(records_are_written_replaced_and_deleted),
       cmocka_unit_test(a_new_generation_hides_the_old_one_and_keeps_it),
       cmocka_unit_test(events_are_numbered_and_read_by_the_page),
-      cmocka_unit_test(what_is_no_object_is_refused_and_nothing_is_written),
+      cmocka_unit_test(json_other_than_an_object_is_refused_and_not_written),
       cmocka_unit_test(features_are_listed_newest_first_and_suggested),
       cmocka_unit_test(a_feature_is_held_once),
-      cmocka_unit_test(features_are_read_where_nothing_may_be_written),
+      cmocka_unit_test(features_are_read_from_a_read_only_store),
       cmocka_unit_test(a_write_in_a_shield_gets_through_a_stop),
       cmocka_unit_test(a_write_without_an_answer_is_unknown_and_the_lease_is_kept),
       cmocka_unit_test(tasks_write_at_once_and_share_commits_with_sessions));

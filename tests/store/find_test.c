@@ -1,4 +1,4 @@
-/* Work that is looked up by its id, sessions by the page, and turns with their messages. */
+/* Finding work by its id, pages of sessions, and turns with their messages. */
 #include <stdio.h>
 
 #include "helpers.h"
@@ -21,7 +21,8 @@ static int look_up_once(struct look *look, struct bl_store *store, const char *i
     return code;
 }
 
-/* The code of the store; the answer before is gone. Twice: the first look leaves nothing behind. */
+/* Looks the id up twice, because the first lookup must not change the result. Returns the store's
+ * code. */
 static int look_up(struct look *look, struct bl_store *store, const char *id)
 {
     int code = look_up_once(look, store, id);
@@ -29,7 +30,7 @@ static int look_up(struct look *look, struct bl_store *store, const char *id)
     return code;
 }
 
-/* "kind id session ended": what was found. NULL stands for none. */
+/* Compares the result with "kind id session ended"; NULL members are missing. */
 static bool found_is(const struct look *look, const char *expected)
 {
     char found[256];
@@ -76,19 +77,19 @@ STORE_TEST(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop)
     CHECK(found_is(&look, "run run_a alpha begun"));
     CHECK(text_has(look.work.result, "turn_1"));
     CHECK_EQUAL(commit_turn(&holding, "turn_2"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "run_a"), 0);
     CHECK(found_is(&look, "run run_a alpha ended"));
     CHECK(text_has(look.work.result, "turn_2"));
     CHECK_EQUAL(look.work.receipt.size, 0);
     CHECK_EQUAL(hold_run(&holding, store, "alpha", "run_b"), 0);
     CHECK_EQUAL(reject_turn(&holding, "turn_3"), 0);
-    /* Whoever holds the session now, the first run has ended. */
+    /* The first run has ended, regardless of who holds the session now. */
     CHECK_EQUAL(look_up(&look, store, "run_a"), 0);
     CHECK(found_is(&look, "run run_a alpha ended"));
     CHECK(text_has(look.work.result, "turn_2"));
     CHECK_EQUAL(look.work.receipt.size, 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "run_b"), 0);
     CHECK(found_is(&look, "run run_b alpha ended"));
     CHECK(text_has(look.work.result, "turn_3"));
@@ -97,7 +98,7 @@ STORE_TEST(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop)
     bl_store_close(store);
 }
 
-STORE_TEST(a_run_that_was_stopped_between_its_turns_has_the_receipt_of_that)
+STORE_TEST(run_stopped_between_turns_has_its_own_receipt)
 {
     static const char late[] = "{\"id\":\"rcp_late\",\"scope\":\"run_a\"}";
     struct bl_store *store = store_at(place);
@@ -113,15 +114,15 @@ STORE_TEST(a_run_that_was_stopped_between_its_turns_has_the_receipt_of_that)
     CHECK_EQUAL(holding.table->note(holding.table->context, (struct bl_text){0}, "rcp_late",
                                     bl_text_from(late), NULL),
                 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "run_a"), 0);
     CHECK(text_has(look.work.result, "turn_1"));
     CHECK(bl_text_equal(look.work.receipt, bl_text_from(late)));
-    /* One that is a turn's is not that of what came after it. */
+    /* A receipt that belongs to a turn is not that of a later stop. */
     change_file(place, "UPDATE turn SET result = '{\"receipt\":{\"id\":\"rcp_late\"}}'");
     CHECK_EQUAL(hold_run(&holding, store, "alpha", "run_a"), 0);
     add_turn(&holding, "turn_2");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "run_a"), 0);
     CHECK(text_has(look.work.result, "turn_2"));
     CHECK_EQUAL(look.work.receipt.size, 0);
@@ -149,7 +150,7 @@ STORE_TEST(a_session_and_its_turns_are_found)
     CHECK(found_is(&look, "turn turn_2 alpha ended"));
     CHECK(text_has(look.work.receipt, "rcp_made"));
     add_turn(&holding, "turn_3");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "alpha"), 0);
     CHECK(found_is(&look, "session alpha alpha ended"));
     CHECK(text_has(look.work.result, "turn_3"));
@@ -177,7 +178,7 @@ STORE_TEST(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled)
     CHECK_EQUAL(look_up(&look, store, "run_1"), 0);
     CHECK(found_is(&look, "run run_1 alpha begun"));
     CHECK_EQUAL(hold_run(&holding, store, "alpha", "run_2"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(look_up(&look, store, "run_1"), 0);
     CHECK(found_is(&look, "run run_1 alpha ended"));
     CHECK(text_has(look.work.receipt, "\"reason\":\"owner_died\""));
@@ -187,7 +188,7 @@ STORE_TEST(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled)
     bl_store_close(store);
 }
 
-STORE_TEST(a_cell_is_found_by_its_own_id_where_there_is_one_of_it)
+STORE_TEST(cell_is_found_by_its_own_id_if_it_is_unique)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -216,12 +217,12 @@ STORE_TEST(a_cell_is_found_by_its_own_id_where_there_is_one_of_it)
     CHECK(found_is(&look, "cell alpha/c-1 alpha ended"));
     CHECK_EQUAL(look.work.result.size, 0);
     CHECK_EQUAL(look_up(&look, store, "c-1"), BL_EEXIST);
-    /* The name of a session is one in full, whatever else is called so. */
+    /* The name of a session is a full id, even if other things have the same id. */
     add_ended_cell(&holding, "beta");
     CHECK_EQUAL(look_up(&look, store, "beta"), 0);
     CHECK(found_is(&look, "session beta beta begun"));
-    let_go(&other);
-    let_go(&holding);
+    release(&other);
+    release(&holding);
     bl_arena_done(&look.arena);
     bl_store_close(store);
 }
@@ -242,7 +243,7 @@ STORE_TEST(a_cell_that_was_terminated_is_found_with_its_receipt)
     CHECK_EQUAL(look_up(&look, store, "c-1"), 0);
     CHECK(text_has(look.work.result, "terminated"));
     CHECK(bl_text_equal(look.work.receipt, bl_text_from(receipt)));
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&look.arena);
     bl_store_close(store);
 }
@@ -257,7 +258,7 @@ STORE_TEST(a_feature_and_its_tasks_are_found)
     struct bl_store *store = store_at(place);
     struct look look = {0};
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/TASK-1", TASK_RUNNING), 0);
     CHECK_EQUAL(look_up(&look, store, "TASK-1"), 0);
     CHECK(found_is(&look, "task " FEATURE "/TASK-1 - begun"));
@@ -266,7 +267,7 @@ STORE_TEST(a_feature_and_its_tasks_are_found)
     CHECK_EQUAL(put_record(&grasp, "task/TASK-1", TASK_ENDED), 0);
     CHECK_EQUAL(put_record(&grasp, "receipt/rcp_f", RECEIPT_ROW), 0);
     CHECK_EQUAL(put_record(&grasp, "feature", FEATURE_ROW), 0);
-    loosen(&grasp);
+    release_feature(&grasp);
     CHECK_EQUAL(look_up(&look, store, FEATURE "/TASK-1"), 0);
     CHECK(found_is(&look, "task " FEATURE "/TASK-1 - ended"));
     CHECK(bl_text_equal(look.work.result, BL_TEXT(TASK_ENDED)));
@@ -277,11 +278,12 @@ STORE_TEST(a_feature_and_its_tasks_are_found)
     CHECK(found_is(&look, "feature " FEATURE " - ended"));
     CHECK_EQUAL(look_up(&look, store, "rcp_f"), 0);
     CHECK(bl_text_equal(look.work.receipt, BL_TEXT(RECEIPT_ROW)));
-    CHECK_EQUAL(grasp_with(&grasp, store,
-                           &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
-                0);
+    CHECK_EQUAL(
+        hold_feature_with(&grasp, store,
+                          &(struct bl_store_feature_options){.repository = "/r", .id = FEATURE}),
+        0);
     CHECK_EQUAL(put_record(&grasp, "task/TASK-1", TASK_RUNNING), 0);
-    loosen(&grasp);
+    release_feature(&grasp);
     CHECK_EQUAL(look_up(&look, store, FEATURE "/TASK-1"), BL_EEXIST);
     CHECK(strcmp(look.error.hint, REPOSITORY "/" FEATURE "/TASK-1, /r/" FEATURE "/TASK-1") == 0);
     CHECK_EQUAL(look_up(&look, store, "/r/" FEATURE "/TASK-1"), 0);
@@ -293,7 +295,7 @@ STORE_TEST(a_feature_and_its_tasks_are_found)
     bl_store_close(store);
 }
 
-STORE_TEST(many_of_one_id_are_counted_where_they_cannot_all_be_named)
+STORE_TEST(many_things_with_one_id_are_counted_if_not_all_can_be_listed)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -303,7 +305,7 @@ STORE_TEST(many_of_one_id_are_counted_where_they_cannot_all_be_named)
         snprintf(id, sizeof id, "session-%d", i);
         CHECK_EQUAL(hold(&holding, store, id), 0);
         add_ended_cell(&holding, "c");
-        let_go(&holding);
+        release(&holding);
     }
     CHECK_EQUAL(look_up(&look, store, "c"), BL_EEXIST);
     CHECK(strcmp(look.error.hint,
@@ -330,7 +332,7 @@ STORE_TEST(names_that_do_not_fit_the_hint_are_counted)
             memset(id, 'a' + 3 * (int)i + j, (size_t)rows[i].sizes[j]);
             CHECK_EQUAL(hold(&holding, store, id), 0);
             add_ended_cell(&holding, rows[i].cell);
-            let_go(&holding);
+            release(&holding);
         }
         CHECK_EQUAL(look_up(&look, store, rows[i].cell), BL_EEXIST);
         CHECK_EQUAL(strlen(look.error.hint), fit);
@@ -340,7 +342,7 @@ STORE_TEST(names_that_do_not_fit_the_hint_are_counted)
     bl_store_close(store);
 }
 
-STORE_TEST(what_is_no_id_is_refused)
+STORE_TEST(invalid_id_is_refused)
 {
     static const char *const unknown[] = {"/", "a/",    "/a",  "a//b", "'; DROP TABLE turn; --",
                                           "%", "task/", "run_"};
@@ -358,7 +360,7 @@ STORE_TEST(what_is_no_id_is_refused)
     bl_store_close(store);
 }
 
-STORE_TEST(M11_the_same_question_gets_the_same_bytes)
+STORE_TEST(M11_the_same_query_returns_the_same_bytes)
 {
     static const char *const ids[] = {"run_1", "alpha", "turn_2", "alpha/c-1", "rcp_made"};
     struct bl_store *store = store_at(place);
@@ -368,7 +370,7 @@ STORE_TEST(M11_the_same_question_gets_the_same_bytes)
     add_turn(&holding, "turn_1");
     add_ended_cell(&holding, "c-1");
     CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
-    let_go(&holding);
+    release(&holding);
     for (size_t i = 0; i < BL_COUNT(ids); i++) {
         CHECK_EQUAL(look_up(&look, store, ids[i]), 0);
         for (int j = 0; j < 5; j++) {
@@ -382,12 +384,12 @@ STORE_TEST(M11_the_same_question_gets_the_same_bytes)
     bl_store_close(store);
 }
 
-/* ---- By the page ---- */
+/* ---- Pages ---- */
 
 #define PAGE     50
 #define SESSIONS 1000
 
-/* Sessions of two folders, some of them changed in the same instant, and one of a sub-agent. */
+/* Sessions of two folders, some changed at the same time, and one of a sub-agent. */
 static const char many_sessions[] =
     "WITH RECURSIVE count (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM count WHERE n < 999)"
     " INSERT INTO session (id, created, updated, directory, title)"
@@ -405,7 +407,7 @@ struct pages {
     int64_t updated;
 };
 
-/* How many were on the page. */
+/* Reads a page. Returns the number of sessions on it. */
 static unsigned turn_page(struct pages *pages)
 {
     struct bl_arena arena = {0};
@@ -436,7 +438,7 @@ static unsigned turn_page(struct pages *pages)
     return count;
 }
 
-STORE_TEST(A25_pages_have_no_gap_and_no_double)
+STORE_TEST(A25_pages_have_no_gaps_and_no_duplicates)
 {
     static const struct {
         const char *directory;
@@ -455,7 +457,7 @@ STORE_TEST(A25_pages_have_no_gap_and_no_double)
     bl_store_close(store);
 }
 
-STORE_TEST(A25_pages_stay_where_they_are_while_others_write)
+STORE_TEST(A25_pages_are_stable_during_writes)
 {
     struct bl_store *store = store_at(place);
     struct pages pages = {.store = store};
@@ -465,13 +467,14 @@ STORE_TEST(A25_pages_stay_where_they_are_while_others_write)
     char first[STORE_SESSION_ID_SIZE];
     bl_text_into(first, sizeof first, pages.after);
     CHECK_EQUAL(turn_page(&pages), PAGE);
-    /* The one at the page's end goes, one that was seen is changed, and a new one comes. */
+    /* The session at the end of the page is deleted, one that was seen is changed, and a new one is
+     * created. */
     CHECK_EQUAL(bl_store_delete(store, pages.after, NULL), 0);
     CHECK_EQUAL(hold(&holding, store, first), 0);
     add_turn(&holding, "turn_1");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "new"), 0);
-    let_go(&holding);
+    release(&holding);
     while (turn_page(&pages) == PAGE)
         continue;
     CHECK_EQUAL(pages.count, SESSIONS);
@@ -482,7 +485,7 @@ STORE_TEST(A25_pages_stay_where_they_are_while_others_write)
 
 /* ---- Turns ---- */
 
-STORE_TEST(turns_are_told_with_their_messages_also_after_a_compaction)
+STORE_TEST(turns_are_listed_with_their_messages_after_a_compaction)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -517,22 +520,22 @@ STORE_TEST(turns_are_told_with_their_messages_also_after_a_compaction)
     CHECK_EQUAL(count, 3);
     CHECK_EQUAL(bl_store_turns(store, &arena, "alpah", &turns, &error), BL_ENOENT);
     CHECK(strcmp(error.hint, "did you mean alpha?") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
 
 SUITE(find, cmocka_unit_test(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop),
-      cmocka_unit_test(a_run_that_was_stopped_between_its_turns_has_the_receipt_of_that),
+      cmocka_unit_test(run_stopped_between_turns_has_its_own_receipt),
       cmocka_unit_test(a_session_and_its_turns_are_found),
       cmocka_unit_test(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled),
-      cmocka_unit_test(a_cell_is_found_by_its_own_id_where_there_is_one_of_it),
+      cmocka_unit_test(cell_is_found_by_its_own_id_if_it_is_unique),
       cmocka_unit_test(a_cell_that_was_terminated_is_found_with_its_receipt),
       cmocka_unit_test(a_feature_and_its_tasks_are_found),
-      cmocka_unit_test(many_of_one_id_are_counted_where_they_cannot_all_be_named),
+      cmocka_unit_test(many_things_with_one_id_are_counted_if_not_all_can_be_listed),
       cmocka_unit_test(names_that_do_not_fit_the_hint_are_counted),
-      cmocka_unit_test(what_is_no_id_is_refused),
-      cmocka_unit_test(M11_the_same_question_gets_the_same_bytes),
-      cmocka_unit_test(A25_pages_have_no_gap_and_no_double),
-      cmocka_unit_test(A25_pages_stay_where_they_are_while_others_write),
-      cmocka_unit_test(turns_are_told_with_their_messages_also_after_a_compaction));
+      cmocka_unit_test(invalid_id_is_refused),
+      cmocka_unit_test(M11_the_same_query_returns_the_same_bytes),
+      cmocka_unit_test(A25_pages_have_no_gaps_and_no_duplicates),
+      cmocka_unit_test(A25_pages_are_stable_during_writes),
+      cmocka_unit_test(turns_are_listed_with_their_messages_after_a_compaction));

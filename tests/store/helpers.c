@@ -95,7 +95,7 @@ int hold(struct holding *holding, struct bl_store *store, const char *id)
                                                      .prompt = BL_TEXT("Do it.\nNow.")});
 }
 
-void let_go(struct holding *holding)
+void release(struct holding *holding)
 {
     bl_store_release(holding->held);
     holding->held = NULL;
@@ -112,7 +112,7 @@ int begin_turn(struct holding *holding, const char *turn_id)
                                  &holding->error);
 }
 
-/* The texts of the last settlement that was filled. */
+/* Texts of the last settlement that was filled. */
 static char messages_text[512], result_text[512], events_text[256];
 
 void fill_settlement(struct bl_settlement *settlement, const char *turn_id)
@@ -298,7 +298,7 @@ bool cells_are(struct holding *holding, const char *expected)
     return same;
 }
 
-/* ---- What is in a file ---- */
+/* ---- Contents of a file ---- */
 
 static sqlite3 *connect_to(const struct place *place)
 {
@@ -348,7 +348,7 @@ int export_to(struct bl_store *store, const char *id, struct bl_buffer *out, str
 
 /* ---- Roles ---- */
 
-/* The library lies beside this program. */
+/* The library is beside this program. */
 static void library_path(char *out, size_t out_size)
 {
     ssize_t size = readlink("/proc/self/exe", out, out_size - 1);
@@ -358,7 +358,7 @@ static void library_path(char *out, size_t out_size)
     snprintf(slash, out_size - (size_t)(slash - out), "/libfaulty.so");
 }
 
-/* The environment with the library in it; the sanitizers would rather come first. */
+/* Returns the environment with the library in it. The sanitizers expect to come first. */
 static char **faulty_environment(struct bl_arena *arena)
 {
     size_t count = 0;
@@ -461,7 +461,7 @@ const char *const writer_ids[WRITERS_MAX] = {"s-0", "s-1", "s-2", "s-3",
 struct place role_place;
 const char *role_argument;
 
-/* The role's store; says so when there is none. */
+/* Opens the role's store; reports a failure. */
 static struct bl_store *role_store(void)
 {
     struct bl_store *store = store_at(&role_place);
@@ -472,7 +472,7 @@ static struct bl_store *role_store(void)
     return store;
 }
 
-/* Holds the session that the argument names, begins a turn, and stays. */
+/* Holds the session in the argument, begins a turn, and stays. */
 static int role_holder(void *argument BL_UNUSED)
 {
     struct bl_store *store = role_store();
@@ -485,7 +485,7 @@ static int role_holder(void *argument BL_UNUSED)
     return 0;
 }
 
-/* Says what a hold answers, and ends without giving anything back. */
+/* Reports the result of a hold, and exits without releasing anything. */
 static int role_opener(void *argument BL_UNUSED)
 {
     struct bl_store *store = role_store();
@@ -499,7 +499,7 @@ struct writer {
     const char *id;
 };
 
-/* What the model sees from the next commit on is its turn alone, and a summary of those before. */
+/* From the next commit on, the model sees only this turn and a summary of the earlier ones. */
 static int commit_and_compact(struct holding *holding, const char *turn_id, uint64_t before,
                               uint64_t in_context)
 {
@@ -512,7 +512,7 @@ static int commit_and_compact(struct holding *holding, const char *turn_id, uint
     return holding->table->commit(holding->table->context, &settlement, NULL);
 }
 
-/* So many turns, and nothing but a summary of them. */
+/* Replaces that number of turns by a summary. */
 static int compact_by_hand(struct holding *holding, uint64_t turns)
 {
     char text[64];
@@ -521,8 +521,8 @@ static int compact_by_hand(struct holding *holding, uint64_t turns)
     return holding->table->compact(holding->table->context, &settlement, NULL);
 }
 
-/* Commits turns for ever, and says each that was answered. The context is compacted by each turn,
- * and besides, after each fourth one, by hand. */
+/* Commits turns forever, and reports each confirmation. Each turn compacts the context; every
+ * fourth one is followed by a manual compaction. */
 static int write_turns(void *argument)
 {
     struct writer *writer = argument;
@@ -547,7 +547,7 @@ static int write_turns(void *argument)
     return 0;
 }
 
-/* One session, or as many as the argument says. */
+/* Writes to one session, or to as many as the argument says. */
 static int role_writer(void *argument BL_UNUSED)
 {
     struct writer writers[WRITERS_MAX];

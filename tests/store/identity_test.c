@@ -15,7 +15,7 @@ static void this_process_is_alive(void **state BL_UNUSED)
     assert_int_equal(store_identity_life(&self, &self), STORE_ALIVE);
 }
 
-static void whoever_differs_is_dead_or_out_of_sight(void **state BL_UNUSED)
+static void different_identity_is_dead_or_out_of_sight(void **state BL_UNUSED)
 {
     struct store_identity self, other;
     store_identity_read(&self);
@@ -35,7 +35,7 @@ static void whoever_differs_is_dead_or_out_of_sight(void **state BL_UNUSED)
     assert_int_equal(store_identity_life(&self, &other), STORE_DEAD);
 }
 
-static void what_one_that_is_gone_left_is_known_only_where_it_can_be_seen(void **state BL_UNUSED)
+static void processes_of_a_dead_holder_are_known_only_if_visible(void **state BL_UNUSED)
 {
     struct store_identity self, gone;
     struct bl_wardens_end end;
@@ -52,7 +52,7 @@ static void what_one_that_is_gone_left_is_known_only_where_it_can_be_seen(void *
     store_identity_settle(&self, &gone, &end);
     assert_int_equal(end.survivors, BL_SURVIVORS_UNKNOWN);
     assert_string_equal(end.unverified, "it ran in another PID namespace");
-    /* Nothing outlives the machine, and nothing of another one can be seen. */
+    /* No process survives a reboot, and processes of another machine are not visible. */
     bl_text_into(gone.boot, sizeof gone.boot, "before");
     store_identity_settle(&self, &gone, &end);
     assert_int_equal(end.survivors, 0);
@@ -90,7 +90,7 @@ static void a_process_is_known_by_its_number_and_its_start(void **state BL_UNUSE
     assert_true(started > 0);
     assert_int_equal(bl_store_process_alive(getpid(), started), 1);
     assert_int_equal(bl_store_process_alive(getpid(), started - 1), 0);
-    /* Neither unknown ones, nor what is no process. */
+    /* Neither unknown pids nor invalid ones. */
     static const int64_t none[] = {0, -1, INT64_MIN, 4194305};
     for (size_t i = 0; i < BL_COUNT(none); i++) {
         assert_int_equal(bl_store_process_started(none[i]), 0);
@@ -106,7 +106,7 @@ static void the_environment_names_the_host(void **state BL_UNUSED)
     store_identity_read(&self);
     unsetenv("BELAY_HOST");
     assert_string_equal(self.host, "build-7");
-    /* Else it is the machine's own name. */
+    /* Otherwise it is the machine's name. */
     char host[72] = "";
     struct store_identity other;
     assert_int_equal(gethostname(host, sizeof host - 1), 0);
@@ -124,8 +124,8 @@ static void the_environment_names_the_host(void **state BL_UNUSED)
 }
 
 SUITE(identity, cmocka_unit_test(this_process_is_alive),
-      cmocka_unit_test(whoever_differs_is_dead_or_out_of_sight),
-      cmocka_unit_test(what_one_that_is_gone_left_is_known_only_where_it_can_be_seen),
+      cmocka_unit_test(different_identity_is_dead_or_out_of_sight),
+      cmocka_unit_test(processes_of_a_dead_holder_are_known_only_if_visible),
       cmocka_unit_test(a_process_that_is_not_reaped_yet_is_dead),
       cmocka_unit_test(a_process_is_known_by_its_number_and_its_start),
       cmocka_unit_test(the_environment_names_the_host));

@@ -1,4 +1,4 @@
-/* Lanes, with work of the test's own instead of a store. */
+/* Lanes, with jobs of the test instead of a store. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -8,6 +8,7 @@
 struct desk {
     struct store_lane lane;
     _Atomic bool closed; /* the thread waits */
+    _Atomic int begun;   /* batches that the thread has taken */
     _Atomic int batches;
     _Atomic int jobs;
     _Atomic int largest;
@@ -21,11 +22,12 @@ static void put_down(struct desk *desk, char sign)
         desk->order[desk->order_size++] = sign;
 }
 
-/* Every third job is refused. */
+/* Runs jobs; every third one is refused. */
 static void run_jobs(void *context, struct bl_list *jobs)
 {
     struct desk *desk = context;
     int count = 0;
+    atomic_fetch_add(&desk->begun, 1);
     while (atomic_load(&desk->closed))
         usleep(200);
     BL_LIST_EACH (link, jobs) {
@@ -43,6 +45,13 @@ static void run_jobs(void *context, struct bl_list *jobs)
     atomic_fetch_add(&desk->jobs, count);
     if (count > atomic_load(&desk->largest))
         atomic_store(&desk->largest, count);
+}
+
+/* Waits until the thread has taken a batch, however busy the machine is. */
+static void desk_await_begun(struct desk *desk)
+{
+    while (atomic_load(&desk->begun) == 0)
+        CHECK_EQUAL(bl_sleep(MS), 0);
 }
 
 static void desk_init(struct desk *desk)
@@ -130,8 +139,8 @@ static int batches_are_bounded_by_bytes_body(void *argument BL_UNUSED)
     return 0;
 }
 
-/* What is urgent goes ahead, in its order; then all the others have their turn, urgent or not. */
-static int what_is_urgent_goes_ahead_of_the_rest_body(void *argument BL_UNUSED)
+/* Urgent jobs go ahead, in order; then all others have their turn, urgent or not. */
+static int urgent_jobs_go_ahead_body(void *argument BL_UNUSED)
 {
     static const struct {
         int64_t number;
@@ -149,7 +158,7 @@ static int what_is_urgent_goes_ahead_of_the_rest_body(void *argument BL_UNUSED)
             (struct caller){.desk = &desk, .number = jobs[i].number, .urgent = jobs[i].urgent};
         bl_nursery_spawn(&nursery, NULL, "caller", call, &callers[i], NULL);
         if (i == 0)
-            CHECK_EQUAL(bl_sleep(5 * MS), 0);
+            desk_await_begun(&desk);
     }
     CHECK_EQUAL(bl_sleep(5 * MS), 0);
     atomic_store(&desk.closed, false);
@@ -161,13 +170,13 @@ static int what_is_urgent_goes_ahead_of_the_rest_body(void *argument BL_UNUSED)
     return 0;
 }
 
-/* The leader leaves while the thread hangs; one who waits with it is answered nevertheless, one in
- * line behind it is not run when it leaves, and a late one is told at once. */
-static int those_who_leave_take_nobody_along_body(void *argument BL_UNUSED)
+/* The leader leaves while the thread hangs. A job that waits in the same batch is answered
+ * nevertheless, a queued one whose caller leaves is not run, and a late one is refused at once. */
+static int leaving_callers_do_not_affect_others_body(void *argument BL_UNUSED)
 {
     struct desk desk;
     struct bl_nursery nursery;
-    struct caller leader = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
+    struct caller leader = {.desk = &desk, .number = 1, .limit_ns = 500 * MS};
     struct caller patient = {.desk = &desk, .number = 1};
     struct caller hasty = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
     struct caller late = {.desk = &desk, .number = 1};
@@ -177,9 +186,9 @@ static int those_who_leave_take_nobody_along_body(void *argument BL_UNUSED)
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "leader", call, &leader, NULL);
     bl_nursery_spawn(&nursery, NULL, "patient", call, &patient, NULL);
-    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    desk_await_begun(&desk);
     bl_nursery_spawn(&nursery, NULL, "hasty", call, &hasty, NULL);
-    CHECK_EQUAL(bl_sleep(150 * MS), 0);
+    CHECK_EQUAL(bl_sleep(700 * MS), 0);
     CHECK_EQUAL(leader.end, STORE_NO_ANSWER);
     CHECK_EQUAL(leader.code, BL_ETIMEDOUT);
     CHECK_EQUAL(hasty.end, STORE_NOT_RUN);
@@ -202,8 +211,8 @@ static int those_who_leave_take_nobody_along_body(void *argument BL_UNUSED)
     return 0;
 }
 
-/* A stop finds two at work: one of them wants to know what came of it. */
-static int one_who_lingers_gets_its_answer_body(void *argument BL_UNUSED)
+/* Two jobs are running when a stop comes: one of the callers lingers for the answer. */
+static int lingering_caller_gets_its_answer_body(void *argument BL_UNUSED)
 {
     struct desk desk;
     struct bl_nursery nursery;
@@ -214,7 +223,7 @@ static int one_who_lingers_gets_its_answer_body(void *argument BL_UNUSED)
     bl_nursery_init(&nursery, bl_scope_current());
     bl_nursery_spawn(&nursery, NULL, "plain", call, &plain, NULL);
     bl_nursery_spawn(&nursery, NULL, "lingering", call, &lingering, NULL);
-    CHECK_EQUAL(bl_sleep(5 * MS), 0);
+    desk_await_begun(&desk);
     bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
     CHECK_EQUAL(bl_sleep(5 * MS), 0);
     CHECK_EQUAL(plain.end, STORE_NO_ANSWER);
@@ -227,8 +236,8 @@ static int one_who_lingers_gets_its_answer_body(void *argument BL_UNUSED)
     return 0;
 }
 
-/* An urgent one is stopped before it has begun: it has not gone ahead, so another one may. */
-static int one_who_leaves_before_the_batch_has_not_gone_ahead_body(void *argument BL_UNUSED)
+/* An urgent job is stopped before it has started: it did not go ahead, so another one may. */
+static int caller_that_leaves_before_the_batch_did_not_go_ahead_body(void *argument BL_UNUSED)
 {
     struct desk desk;
     struct bl_nursery leaving, staying;
@@ -255,12 +264,12 @@ static int one_who_leaves_before_the_batch_has_not_gone_ahead_body(void *argumen
     return 0;
 }
 
-/* A close waits for a batch until that is stuck, and no longer. */
+/* Closing waits for a batch until that is stuck, and no longer. */
 static int a_close_waits_no_longer_than_a_batch_may_take_body(void *argument BL_UNUSED)
 {
     struct desk desk;
     struct bl_nursery nursery;
-    struct caller caller = {.desk = &desk, .number = 1, .limit_ns = 20 * MS};
+    struct caller caller = {.desk = &desk, .number = 1, .limit_ns = 200 * MS};
     desk_init(&desk);
     desk.lane.stuck_after_ns = 500 * MS;
     atomic_store(&desk.closed, true);
@@ -270,7 +279,7 @@ static int a_close_waits_no_longer_than_a_batch_may_take_body(void *argument BL_
     bl_nursery_join(&nursery);
     bl_nursery_done(&nursery);
     CHECK_EQUAL(caller.end, STORE_NO_ANSWER);
-    CHECK_EQUAL(bl_sleep(430 * MS), 0);
+    CHECK_EQUAL(bl_sleep(250 * MS), 0);
     uint64_t asked_ns = bl_now_ns();
     CHECK(!store_lane_close(&desk.lane));
     CHECK(bl_now_ns() - start_ns >= 500 * MS);
@@ -281,7 +290,7 @@ static int a_close_waits_no_longer_than_a_batch_may_take_body(void *argument BL_
     return 0;
 }
 
-/* Many come and go at random while the thread is slow and fast. */
+/* Many callers come and leave at random while the thread is slow and fast. */
 static int come_and_go(void *argument)
 {
     struct caller *caller = argument;
@@ -307,7 +316,7 @@ static int come_and_go(void *argument)
     return 0;
 }
 
-/* Nobody leaves the thread closed for good. */
+/* Ensures that the thread is not blocked for good. */
 static int keep_open(void *argument)
 {
     struct desk *desk = argument;
@@ -351,24 +360,24 @@ static void batches_are_bounded_by_bytes(void **state BL_UNUSED)
     run_in_loop(batches_are_bounded_by_bytes_body, NULL);
 }
 
-static void those_who_leave_take_nobody_along(void **state BL_UNUSED)
+static void leaving_callers_do_not_affect_others(void **state BL_UNUSED)
 {
-    run_in_loop(those_who_leave_take_nobody_along_body, NULL);
+    run_in_loop(leaving_callers_do_not_affect_others_body, NULL);
 }
 
-static void what_is_urgent_goes_ahead_of_the_rest(void **state BL_UNUSED)
+static void urgent_jobs_go_ahead(void **state BL_UNUSED)
 {
-    run_in_loop(what_is_urgent_goes_ahead_of_the_rest_body, NULL);
+    run_in_loop(urgent_jobs_go_ahead_body, NULL);
 }
 
-static void one_who_lingers_gets_its_answer(void **state BL_UNUSED)
+static void lingering_caller_gets_its_answer(void **state BL_UNUSED)
 {
-    run_in_loop(one_who_lingers_gets_its_answer_body, NULL);
+    run_in_loop(lingering_caller_gets_its_answer_body, NULL);
 }
 
-static void one_who_leaves_before_the_batch_has_not_gone_ahead(void **state BL_UNUSED)
+static void caller_that_leaves_before_the_batch_did_not_go_ahead(void **state BL_UNUSED)
 {
-    run_in_loop(one_who_leaves_before_the_batch_has_not_gone_ahead_body, NULL);
+    run_in_loop(caller_that_leaves_before_the_batch_did_not_go_ahead_body, NULL);
 }
 
 static void a_close_waits_no_longer_than_a_batch_may_take(void **state BL_UNUSED)
@@ -382,9 +391,8 @@ static void callers_come_and_go(void **state BL_UNUSED)
 }
 
 SUITE(lane, cmocka_unit_test(everyone_gets_their_own_answer),
-      cmocka_unit_test(batches_are_bounded_by_bytes),
-      cmocka_unit_test(what_is_urgent_goes_ahead_of_the_rest),
-      cmocka_unit_test(those_who_leave_take_nobody_along),
-      cmocka_unit_test(one_who_leaves_before_the_batch_has_not_gone_ahead),
+      cmocka_unit_test(batches_are_bounded_by_bytes), cmocka_unit_test(urgent_jobs_go_ahead),
+      cmocka_unit_test(leaving_callers_do_not_affect_others),
+      cmocka_unit_test(caller_that_leaves_before_the_batch_did_not_go_ahead),
       cmocka_unit_test(a_close_waits_no_longer_than_a_batch_may_take),
-      cmocka_unit_test(one_who_lingers_gets_its_answer), cmocka_unit_test(callers_come_and_go));
+      cmocka_unit_test(lingering_caller_gets_its_answer), cmocka_unit_test(callers_come_and_go));

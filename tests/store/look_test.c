@@ -18,7 +18,7 @@ STORE_TEST(sessions_are_listed_newest_first)
     CHECK_EQUAL(hold(&holding, store, "older"), 0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold_with(&other, store,
                           &(struct bl_store_hold_options){.id = "newer",
                                                           .directory = "/elsewhere",
@@ -43,7 +43,7 @@ STORE_TEST(sessions_are_listed_newest_first)
     CHECK(summaries.next != &summaries && summaries.next->next == &summaries);
     CHECK_EQUAL(bl_store_list(store, &arena, NULL, 1, false, &summaries, NULL), 0);
     CHECK(summaries.next->next == &summaries);
-    let_go(&other);
+    release(&other);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -63,7 +63,7 @@ STORE_TEST(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_t
     add_turn(&holding, "turn_2");
     CHECK_EQUAL(bl_store_show(store, &arena, "talk", &view, NULL), 0);
     CHECK(view.summary.title[0] != '\0');
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -102,8 +102,8 @@ STORE_TEST(a_childs_session_is_not_listed_unless_it_is_asked_for)
     CHECK_EQUAL(count_listed(store, "/home/somebody", false), 1);
     CHECK_EQUAL(count_listed(store, "/home/somebody", true), 2);
     CHECK_EQUAL(count_listed(store, "/elsewhere", true), 0);
-    let_go(&child);
-    let_go(&parent);
+    release(&child);
+    release(&parent);
     bl_store_close(store);
 }
 
@@ -136,7 +136,7 @@ STORE_TEST(a_session_is_shown_with_its_attempts)
     CHECK_EQUAL(bl_store_show(store, &arena, "alpah", &view, &error), BL_ENOENT);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
     CHECK(strcmp(error.hint, "did you mean alpha?") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -146,7 +146,7 @@ static int stop_at_third(void *context, struct bl_text line BL_UNUSED)
     return ++*(int *)context == 3 ? BL_EPIPE : 0;
 }
 
-STORE_TEST(an_export_ends_when_its_lines_are_not_taken)
+STORE_TEST(export_ends_when_its_lines_are_refused)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -156,7 +156,7 @@ STORE_TEST(an_export_ends_when_its_lines_are_not_taken)
     CHECK_EQUAL(bl_store_export(store, "alpha", stop_at_third, &count, NULL), BL_EPIPE);
     CHECK_EQUAL(count, 3);
     CHECK_EQUAL(bl_store_export(store, "alphx", stop_at_third, &count, NULL), BL_ENOENT);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -164,4 +164,4 @@ SUITE(look, cmocka_unit_test(sessions_are_listed_newest_first),
       cmocka_unit_test(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn),
       cmocka_unit_test(a_childs_session_is_not_listed_unless_it_is_asked_for),
       cmocka_unit_test(a_session_is_shown_with_its_attempts),
-      cmocka_unit_test(an_export_ends_when_its_lines_are_not_taken));
+      cmocka_unit_test(export_ends_when_its_lines_are_refused));

@@ -1,5 +1,5 @@
-/* A sync that failed, and later a cut of the power: what the kernel forgot to write is gone, and
- * what was answered as durable since then is there. */
+/* A failed sync, followed by a power cut: what the kernel forgot to write is lost, and what was
+ * confirmed as durable since then is there. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #define LOG_PAGE  4096
 #define LOG_PAGES 16384
 
-/* ---- The side that has the disk ---- */
+/* ---- The process with the failing disk ---- */
 
 static int put_soon(struct grasp *grasp, struct bl_row *record)
 {
@@ -21,11 +21,11 @@ static int put_soon(struct grasp *grasp, struct bl_row *record)
                                   &grasp->error);
 }
 
-/* What is not synced by itself stands in the log before what is, and fails with it. */
+/* A record that is not synced itself precedes a synced one in the log, and fails with it. */
 static void play_feature(struct bl_store *store)
 {
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/A", "{}"), 0);
     struct bl_row soon = {.name = "task/B", .json = BL_TEXT("{}")};
     CHECK_EQUAL(put_soon(&grasp, &soon), 0);
@@ -34,12 +34,12 @@ static void play_feature(struct bl_store *store)
     report("%s", bl_error_name(put_record(&grasp, "task/D", "{}")));
 }
 
-/* The log is so long that it is moved into the file, and just that sync fails: nobody is told. */
+/* The log is long enough to be moved into the file, and just that sync fails, which no caller notices. */
 static void play_long_log(struct bl_store *store)
 {
     struct grasp grasp;
     struct bl_buffer json;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/A", "{}"), 0);
     bl_buffer_init(&json, SIZE_MAX / 2);
     bl_buffer_append(&json, BL_TEXT("{\"text\":\""));
@@ -71,7 +71,7 @@ static int commit_one(void *argument)
     return commit_turn(argument, "turn_2");
 }
 
-/* A group cannot be written, so each is tried alone; and the first of these syncs fails. */
+/* A group cannot be written, so each job is tried alone, and the first of these syncs fails. */
 static void play_one_by_one(struct bl_store *store)
 {
     struct bl_nursery nursery;
@@ -118,9 +118,9 @@ int role_power_cut(void *argument BL_UNUSED)
     return 0;
 }
 
-/* ---- The side that cuts the power ---- */
+/* ---- The process that cuts the power ---- */
 
-/* `first` is what the role says of the write before the last. */
+/* `first` is the role's report of the write before the last. */
 static void cut_power(const struct place *place, const char *what, const char *first)
 {
     static const char nothing[LOG_PAGE];
@@ -149,7 +149,7 @@ STORE_TEST(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut)
     bl_store_close(store);
 }
 
-STORE_TEST(what_follows_a_log_that_could_not_be_shortened_survives_a_power_cut)
+STORE_TEST(writes_after_a_failed_checkpoint_survive_a_power_cut)
 {
     cut_power(place, "long-log", "no error");
     struct bl_store *store = store_at(place);
@@ -165,7 +165,7 @@ STORE_TEST(a_turn_after_a_failed_sync_survives_a_power_cut)
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.session.turns_total, 2);
     CHECK(strcmp(bl_store_session_recovery(holding.held)->last_turn, "turn_3") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -178,6 +178,6 @@ STORE_TEST(turns_after_a_failed_sync_of_their_own_group_survive_a_power_cut)
 }
 
 SUITE(power_cut, cmocka_unit_test(what_a_feature_wrote_after_a_failed_sync_survives_a_power_cut),
-      cmocka_unit_test(what_follows_a_log_that_could_not_be_shortened_survives_a_power_cut),
+      cmocka_unit_test(writes_after_a_failed_checkpoint_survive_a_power_cut),
       cmocka_unit_test(turns_after_a_failed_sync_of_their_own_group_survive_a_power_cut),
       cmocka_unit_test(a_turn_after_a_failed_sync_survives_a_power_cut));

@@ -12,7 +12,7 @@ STORE_TEST(a_turn_is_there_after_it_was_committed)
     CHECK(!bl_store_session_recovery(holding.held)->owner_died);
     add_turn(&holding, "turn_1");
     add_turn(&holding, "turn_2");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.held->grip.epoch, 2);
     CHECK_EQUAL(holding.session.turns_total, 2);
@@ -26,7 +26,7 @@ STORE_TEST(a_turn_is_there_after_it_was_committed)
     struct bl_message *answer = BL_CONTAINER(last->messages.previous, struct bl_message, link);
     struct bl_block *block = BL_CONTAINER(answer->blocks.next, struct bl_block, link);
     CHECK(bl_text_equal(block->text, BL_TEXT("turn_2")));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -54,7 +54,7 @@ STORE_TEST(a_session_is_made_when_none_is_named)
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, NULL), 0);
     CHECK_EQUAL(bl_session_id_check(holding.session.id, NULL), 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -79,7 +79,7 @@ STORE_TEST(hostile_ids_are_usage_errors)
         struct holding holding;
         CHECK_EQUAL(hold(&holding, store, ids[i]), BL_EINVAL);
         CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
-        let_go(&holding);
+        release(&holding);
         CHECK_EQUAL(bl_store_show(store, &arena, ids[i], &view, NULL), BL_EINVAL);
         CHECK_EQUAL(bl_store_delete(store, ids[i], NULL), BL_EINVAL);
         CHECK_EQUAL(bl_store_fork(store, ids[i], NULL, &arena, &id, NULL), BL_EINVAL);
@@ -95,7 +95,7 @@ STORE_TEST(a_session_that_must_exist_is_suggested)
     struct holding holding;
     struct bl_store_hold_options options = {.id = "alphb", .must_exist = true};
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
     CHECK_EQUAL(holding.error.kind, BL_KIND_SESSION);
     CHECK(strcmp(holding.error.hint, "did you mean alpha?") == 0);
@@ -105,30 +105,29 @@ STORE_TEST(a_session_that_must_exist_is_suggested)
     bl_store_close(store);
 }
 
-STORE_TEST(the_newest_session_of_a_directory_goes_on)
+STORE_TEST(newest_session_of_a_directory_is_continued)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
     struct bl_store_hold_options options = {.newest = true, .directory = "/elsewhere"};
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_ENOENT);
     CHECK_EQUAL(holding.error.kind, BL_KIND_SESSION);
-    CHECK(strcmp(holding.error.message, "there is no session of /elsewhere yet to go on with") ==
-          0);
+    CHECK(strcmp(holding.error.message, "no session to continue in /elsewhere") == 0);
     CHECK(strstr(holding.error.hint, "belay session list") != NULL);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease"), 0);
     CHECK_EQUAL(hold(&holding, store, "older"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "newer"), 0);
-    let_go(&holding);
+    release(&holding);
     options.directory = "/home/somebody";
     CHECK_EQUAL(hold_with(&holding, store, &options), 0);
     CHECK(strcmp(holding.session.id, "newer") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(a_second_handle_is_told_who_holds_the_session)
+STORE_TEST(second_hold_reports_the_holder)
 {
     struct bl_store *store = store_at(place), *other = store_at(place);
     struct holding first, second;
@@ -139,9 +138,9 @@ STORE_TEST(a_second_handle_is_told_who_holds_the_session)
     CHECK_EQUAL(second.error.kind, BL_KIND_SESSION);
     CHECK(strstr(second.error.message, pid) != NULL);
     CHECK_EQUAL(hold(&second, other, "alpha"), BL_EBUSY);
-    let_go(&first);
+    release(&first);
     CHECK_EQUAL(hold(&second, other, "alpha"), 0);
-    let_go(&second);
+    release(&second);
     bl_store_close(other);
     bl_store_close(store);
 }
@@ -167,7 +166,7 @@ STORE_TEST(a_rejected_turn_leaves_the_session_as_it_was)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt"), 1);
     CHECK_EQUAL(commit_turn(&holding, "turn_2"), BL_EEXIST);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -181,7 +180,7 @@ STORE_TEST(a_turn_commits_once)
     CHECK_EQUAL(commit_turn(&holding, "turn_2"), BL_EEXIST);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
     CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session"), 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -197,17 +196,17 @@ STORE_TEST(compacted_turns_leave_the_context_and_stay_in_the_store)
     fill_settlement(&settlement, "turn_3");
     settlement.turns_dropped = 2;
     CHECK_EQUAL(holding.table->commit(holding.table->context, &settlement, NULL), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.session.turns_total, 3);
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, 30);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 3);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-/* Begins and commits a turn that makes room; the code of the commit. */
+/* Begins and commits a turn that compacts; returns the code of the commit. */
 static int add_compacting(struct holding *holding, const char *turn_id, uint64_t turns_dropped,
                           const char *summary)
 {
@@ -222,11 +221,11 @@ static int add_compacting(struct holding *holding, const char *turn_id, uint64_t
 
 static void open_again(struct holding *holding, struct bl_store *store)
 {
-    let_go(holding);
+    release(holding);
     CHECK_EQUAL(hold(holding, store, "alpha"), 0);
 }
 
-STORE_TEST(a_summary_stands_for_the_turns_that_left_until_another_does)
+STORE_TEST(summary_replaces_compacted_turns_until_the_next_one)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -248,11 +247,11 @@ STORE_TEST(a_summary_stands_for_the_turns_that_left_until_another_does)
     CHECK(has_summary(&holding, "the first four"));
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.turns_total, 5);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(what_is_refused_leaves_the_summary_as_before)
+STORE_TEST(refused_write_keeps_the_summary)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -260,7 +259,7 @@ STORE_TEST(what_is_refused_leaves_the_summary_as_before)
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(add_compacting(&holding, "turn_2", 1, "before"), 0);
-    /* A commit of a turn that has ended, and a rejection that carries a summary all the same. */
+    /* A commit of a turn that has ended, and a rejection that contains a summary nevertheless. */
     fill_settlement(&settlement, "turn_2");
     settlement.turns_dropped = 1;
     settlement.summary = make_summary("after");
@@ -270,7 +269,7 @@ STORE_TEST(what_is_refused_leaves_the_summary_as_before)
     open_again(&holding, store);
     CHECK(has_summary(&holding, "before"));
     CHECK_EQUAL(holding.session.turns_in_context, 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -297,7 +296,7 @@ STORE_TEST(a_compaction_by_hand_is_a_commit_of_its_own)
     CHECK(view.summary.spent.cost_usd == 1.0 && view.summary.spent.cost_usd_max == 1.5);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal WHERE lines LIKE '%compacted%'"),
                 1);
-    /* More than there are; then the next turn is seen again. */
+    /* More than there are; then the next turn is visible again. */
     CHECK_EQUAL(compact_session(&holding, UINT64_MAX, "all"), 0);
     open_again(&holding, store);
     CHECK_EQUAL(holding.session.turns_in_context, 0);
@@ -308,19 +307,19 @@ STORE_TEST(a_compaction_by_hand_is_a_commit_of_its_own)
     CHECK(has_summary(&holding, "all"));
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.input_tokens, 39);
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
 
-STORE_TEST(a_damaged_summary_is_said)
+STORE_TEST(damaged_summary_is_reported)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(compact_session(&holding, 1, "all"), 0);
-    let_go(&holding);
+    release(&holding);
     change_file(place, "UPDATE summary SET messages = '[{]'");
     CHECK_EQUAL(hold(&holding, store, "alpha"), BL_EPARSE);
     CHECK(strstr(holding.error.message, "the summary of session alpha") != NULL);
@@ -348,24 +347,24 @@ STORE_TEST(a_childs_session_is_linked_to_the_parents_attempt)
     CHECK_EQUAL(begin_turn(&parent, "turn_1"), 0);
     CHECK_EQUAL(hold_with(&child, store, &of_sub_agent), 0);
     add_turn(&child, "turn_2");
-    let_go(&child);
-    /* What it committed stays there, whatever becomes of the parent's turn. */
+    release(&child);
+    /* Its commits stay, whatever happens to the parent's turn. */
     CHECK_EQUAL(reject_turn(&parent, "turn_1"), 0);
     CHECK_EQUAL(bl_store_show(store, &arena, "child", &view, NULL), 0);
     CHECK(strcmp(view.summary.agent_of, "alpha") == 0);
     CHECK(strcmp(view.summary.agent_turn, "turn_1") == 0);
     CHECK(strcmp(view.summary.persona, "explore") == 0);
     CHECK_EQUAL(view.turn_count, 1);
-    /* Whoever opens it later does not make it another's. */
+    /* Opening it later does not change whose it is. */
     CHECK_EQUAL(hold(&child, store, "child"), 0);
     CHECK_EQUAL(child.session.turns_total, 1);
-    let_go(&child);
+    release(&child);
     CHECK_EQUAL(bl_store_show(store, &arena, "child", &view, NULL), 0);
     CHECK(view.summary.agent_of != NULL);
     CHECK_EQUAL(bl_store_show(store, &arena, "alpha", &view, NULL), 0);
     CHECK(view.summary.agent_of == NULL && view.summary.agent_turn == NULL);
     CHECK(view.summary.persona == NULL);
-    let_go(&parent);
+    release(&parent);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -376,22 +375,22 @@ STORE_TEST(a_sub_agents_session_is_never_the_newest_of_a_directory)
     struct holding holding;
     struct bl_store_hold_options options = of_sub_agent;
     CHECK_EQUAL(hold_with(&holding, store, &of_sub_agent), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(
         hold_with(&holding, store,
                   &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
         BL_ENOENT);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    let_go(&holding);
+    release(&holding);
     options.id = "younger-child";
     CHECK_EQUAL(hold_with(&holding, store, &options), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(
         hold_with(&holding, store,
                   &(struct bl_store_hold_options){.newest = true, .directory = "/home/somebody"}),
         0);
     CHECK(strcmp(holding.session.id, "alpha") == 0);
-    let_go(&holding);
+    release(&holding);
     options.agent_of = "../alpha";
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
     CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
@@ -407,7 +406,7 @@ STORE_TEST(a_request_that_is_made_again_finds_its_turns)
     CHECK_EQUAL(hold_with(&holding, store, &options), 0);
     CHECK_EQUAL(bl_store_session_recorded(holding.held, 0).size, 0);
     add_turn(&holding, "turn_1");
-    let_go(&holding);
+    release(&holding);
     options.id = NULL;
     options.run_id = "run_b";
     CHECK_EQUAL(hold_with(&holding, store, &options), 0);
@@ -415,11 +414,11 @@ STORE_TEST(a_request_that_is_made_again_finds_its_turns)
     CHECK(bl_text_find(bl_store_session_recorded(holding.held, 0), BL_TEXT("turn_1")) >= 0);
     CHECK_EQUAL(bl_store_session_recorded(holding.held, 1).size, 0);
     add_turn(&holding, "turn_2");
-    let_go(&holding);
+    release(&holding);
     options.run_id = "run_c";
     CHECK_EQUAL(hold_with(&holding, store, &options), 0);
     CHECK(bl_text_find(bl_store_session_recorded(holding.held, 1), BL_TEXT("turn_2")) >= 0);
-    let_go(&holding);
+    release(&holding);
     options.prompt = BL_TEXT("Do something else.");
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
     CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
@@ -450,7 +449,7 @@ STORE_TEST(a_title_is_the_first_line_cut_at_a_character)
     CHECK_EQUAL(strlen(title), 160);
     CHECK(bl_utf8_valid(bl_text_from(title)));
     bl_buffer_done(&prompt);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -469,7 +468,7 @@ STORE_TEST(checkpoints_are_replaced_by_name)
     CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("{a"), NULL), BL_EPARSE);
     CHECK_EQUAL(bl_store_checkpoint_get(store, &arena, "beta", "plan", &json, NULL), BL_ENOENT);
     bl_arena_done(&arena);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -486,7 +485,7 @@ STORE_TEST(notes_belong_to_no_turn)
                     0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal"), 2);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM receipt WHERE body LIKE '%more%'"), 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -503,7 +502,7 @@ STORE_TEST(a_stopped_caller_leaves_nothing_behind)
     bl_scope_done(&scope);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -519,7 +518,7 @@ STORE_TEST(many_sessions_are_held_at_once)
     for (int i = 0; i < COUNT; i += 64)
         add_turn(&holdings[i], "turn_1");
     for (int i = 0; i < COUNT; i++)
-        let_go(&holdings[i]);
+        release(&holdings[i]);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), COUNT);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 0);
     bl_free(holdings);
@@ -531,15 +530,15 @@ SUITE(session, cmocka_unit_test(a_turn_is_there_after_it_was_committed),
       cmocka_unit_test(a_session_is_made_when_none_is_named),
       cmocka_unit_test(hostile_ids_are_usage_errors),
       cmocka_unit_test(a_session_that_must_exist_is_suggested),
-      cmocka_unit_test(the_newest_session_of_a_directory_goes_on),
-      cmocka_unit_test(a_second_handle_is_told_who_holds_the_session),
+      cmocka_unit_test(newest_session_of_a_directory_is_continued),
+      cmocka_unit_test(second_hold_reports_the_holder),
       cmocka_unit_test(a_rejected_turn_leaves_the_session_as_it_was),
       cmocka_unit_test(a_turn_commits_once),
       cmocka_unit_test(compacted_turns_leave_the_context_and_stay_in_the_store),
-      cmocka_unit_test(a_summary_stands_for_the_turns_that_left_until_another_does),
-      cmocka_unit_test(what_is_refused_leaves_the_summary_as_before),
+      cmocka_unit_test(summary_replaces_compacted_turns_until_the_next_one),
+      cmocka_unit_test(refused_write_keeps_the_summary),
       cmocka_unit_test(a_compaction_by_hand_is_a_commit_of_its_own),
-      cmocka_unit_test(a_damaged_summary_is_said),
+      cmocka_unit_test(damaged_summary_is_reported),
       cmocka_unit_test(a_childs_session_is_linked_to_the_parents_attempt),
       cmocka_unit_test(a_sub_agents_session_is_never_the_newest_of_a_directory),
       cmocka_unit_test(a_request_that_is_made_again_finds_its_turns),

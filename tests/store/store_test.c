@@ -58,12 +58,12 @@ STORE_TEST(a_store_opened_for_reading_refuses_writes)
     CHECK_EQUAL(bl_store_show(reader, &arena, "alpha", &view, NULL), 0);
     CHECK_EQUAL(view.turn_count, 1);
     CHECK(view.summary.held_by != NULL);
-    /* It sees what is written after. */
+    /* It sees later writes. */
     add_turn(&holding, "turn_2");
     CHECK_EQUAL(bl_store_show(reader, &arena, "alpha", &view, NULL), 0);
     CHECK_EQUAL(view.turn_count, 2);
     bl_store_close(reader);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     bl_store_close(NULL);
     bl_arena_done(&arena);
@@ -77,10 +77,10 @@ STORE_TEST(a_store_that_was_closed_is_one_file)
     struct bl_buffer lines;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
-    /* An export reads by a connection of its own. */
+    /* An export reads through its own connection. */
     CHECK_EQUAL(export_to(store, "alpha", &lines, NULL), 0);
     bl_buffer_done(&lines);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-wal", place->path).data, F_OK), -1);
     CHECK_EQUAL(access(bl_arena_printf(&arena, "%s-shm", place->path).data, F_OK), -1);
@@ -100,7 +100,7 @@ STORE_TEST(an_open_that_is_stopped_leaves_no_store)
     CHECK(store == NULL);
 }
 
-/* This process has it open. */
+/* True if this process has the file open. */
 static bool is_open(const char *path)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -124,8 +124,7 @@ static int stop_soon(void *argument)
     return code;
 }
 
-/* Another process has the file for itself, so the thread waits; what it holds is its own to free.
- */
+/* Another process has locked the file, so the thread waits; it frees its own data. */
 STORE_TEST(an_open_that_is_stopped_while_it_waits_is_left_to_its_thread)
 {
     sqlite3 *db = NULL;

@@ -1,5 +1,5 @@
-/* Work that others come back for: begun, ended once, expired, and what became of it when its owner
- * was killed. */
+/* Tasks that clients ask about later: begun, ended once, expired, or with an owner that was killed.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct asked {
     struct bl_store_task task;
 };
 
-/* The code of the store; the answer before is gone. */
+/* Asks for a task, replacing the last answer. Returns the store's code. */
 static int ask(struct asked *asked, struct bl_store *store, const char *id)
 {
     struct bl_error error = {0};
@@ -77,7 +77,7 @@ STORE_TEST(a_task_works_and_ends_once)
     bl_store_close(store);
 }
 
-STORE_TEST(what_is_no_task_is_refused)
+STORE_TEST(invalid_task_is_refused)
 {
     static const char *const wrong[] = {"working", "done", ""};
     struct bl_store *store = store_at(place);
@@ -90,7 +90,7 @@ STORE_TEST(what_is_no_task_is_refused)
     bl_store_close(store);
 }
 
-STORE_TEST(M11_an_ended_task_is_told_with_the_same_bytes_from_a_later_store_too)
+STORE_TEST(M11_an_ended_task_has_the_same_bytes_in_a_later_store)
 {
     struct bl_store *store = store_at(place);
     struct asked first = {0}, again = {0};
@@ -125,9 +125,9 @@ STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
         CHECK_EQUAL(end_task(store, ids[i], "completed", i < 2 ? 1 : 4 * WALL_NS), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM task"), 3);
     CHECK_EQUAL(ask(&asked, store, "run_3"), 0);
-    /* The others went on the way. */
+    /* The others were deleted along the way. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM task"), 1);
-    /* A look that finds nothing to write does not wait for those who do. */
+    /* Reading that finds nothing to write does not wait for writers. */
     sqlite3 *db = NULL;
     CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
     CHECK_EQUAL(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -146,13 +146,13 @@ STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
     bl_store_close(store);
 }
 
-STORE_TEST(tasks_of_a_session_go_with_it)
+STORE_TEST(tasks_are_deleted_with_their_session)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(begin_task(store, "run_1", "alpha"), 0);
     CHECK_EQUAL(begin_task(store, "run_2", "beta"), 0);
     CHECK_EQUAL(begin_task(store, "run_3", NULL), 0);
@@ -164,7 +164,7 @@ STORE_TEST(tasks_of_a_session_go_with_it)
     bl_store_close(store);
 }
 
-STORE_TEST(an_owner_that_is_out_of_sight_is_taken_to_work_for_a_week)
+STORE_TEST(invisible_owner_is_assumed_to_work_for_a_week)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
@@ -214,7 +214,7 @@ static int begin_and_ask(void *argument)
     return 0;
 }
 
-STORE_TEST(M10_a_task_is_found_right_after_it_began_however_many_begin)
+STORE_TEST(M10_a_task_is_found_right_after_it_began_among_many)
 {
     struct bl_store *store = store_at(place);
     unsigned count = suite_rounds(200, MANY_MAX);
@@ -241,8 +241,8 @@ static int end_now(void *argument)
     return 0;
 }
 
-/* The end and the cancel in one instant, from two stores on the same file. */
-STORE_TEST(M9_one_of_two_ends_wins_and_stays)
+/* An end and a cancel at the same time, from two stores on the same file. */
+STORE_TEST(M9_the_first_of_two_ends_wins)
 {
     struct bl_store *stores[2] = {store_at(place), store_at(place)};
     struct asked asked = {0};
@@ -276,7 +276,7 @@ STORE_TEST(M9_one_of_two_ends_wins_and_stays)
 
 /* ---- Owners that die ---- */
 
-/* Begins tasks for ever, ends each second one, and says what was answered. */
+/* Begins tasks forever, ends every second one, and reports each confirmation. */
 int role_task_owner(void *argument BL_UNUSED)
 {
     struct bl_store *store = store_at(&role_place);
@@ -303,7 +303,7 @@ STORE_TEST(M10_after_a_kill_a_task_has_failed_or_has_its_result)
         bool ended[64] = {false};
         place_make(&own);
         actor_start(&actor, "task-owner", &own, NULL, false);
-        /* In the middle of one, wherever that is. */
+        /* Killed in the middle of a task, at any point. */
         while (begun < 3 + round % 20 && actor_line(&actor, line, sizeof line)) {
             CHECK_EQUAL(sscanf(line, "%u", &number), 1);
             ended[number % 64] = strstr(line, "ended") != NULL;
@@ -347,7 +347,7 @@ static int ask_once(void *argument)
     return 0;
 }
 
-STORE_TEST(a_task_whose_owner_is_killed_fails_once_whoever_asks)
+STORE_TEST(task_of_a_killed_owner_fails_once_for_all_clients)
 {
     struct bl_store *stores[2] = {store_at(place), store_at(place)};
     struct asker askers[16];
@@ -395,15 +395,14 @@ STORE_TEST(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing)
     bl_store_close(store);
 }
 
-SUITE(task, cmocka_unit_test(a_task_works_and_ends_once),
-      cmocka_unit_test(what_is_no_task_is_refused),
-      cmocka_unit_test(M11_an_ended_task_is_told_with_the_same_bytes_from_a_later_store_too),
+SUITE(task, cmocka_unit_test(a_task_works_and_ends_once), cmocka_unit_test(invalid_task_is_refused),
+      cmocka_unit_test(M11_an_ended_task_has_the_same_bytes_in_a_later_store),
       cmocka_unit_test(a_task_that_has_expired_is_gone_and_its_id_is_free),
-      cmocka_unit_test(tasks_of_a_session_go_with_it),
-      cmocka_unit_test(an_owner_that_is_out_of_sight_is_taken_to_work_for_a_week),
+      cmocka_unit_test(tasks_are_deleted_with_their_session),
+      cmocka_unit_test(invisible_owner_is_assumed_to_work_for_a_week),
       cmocka_unit_test(an_owner_from_before_the_machine_was_started_is_dead),
-      cmocka_unit_test(M10_a_task_is_found_right_after_it_began_however_many_begin),
-      cmocka_unit_test(M9_one_of_two_ends_wins_and_stays),
+      cmocka_unit_test(M10_a_task_is_found_right_after_it_began_among_many),
+      cmocka_unit_test(M9_the_first_of_two_ends_wins),
       cmocka_unit_test(M10_after_a_kill_a_task_has_failed_or_has_its_result),
-      cmocka_unit_test(a_task_whose_owner_is_killed_fails_once_whoever_asks),
+      cmocka_unit_test(task_of_a_killed_owner_fails_once_for_all_clients),
       cmocka_unit_test(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing));

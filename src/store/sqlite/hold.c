@@ -1,5 +1,5 @@
-/* Opening a session for work: find or make it, take its lease, settle what a dead holder left,
- * register the run, load what the model sees. One job, so all of it or nothing. */
+/* Holding a session: finds or creates it, takes its lease, settles what a dead holder left,
+ * registers the run, and loads the model's context. It is one job, so it is atomic. */
 #include <stdio.h>
 
 #include "sqlite.h"
@@ -15,7 +15,7 @@ void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *wor
     while (sqlite_next(link, row, NULL) == 1) {
         unsigned before = suggestion.distance;
         bl_suggestion_offer(&suggestion, sqlite_text(row, 0).data);
-        /* The row goes with the next step. */
+        /* The row becomes invalid with the next step. */
         if (suggestion.distance < before)
             bl_text_into(best, sizeof best, sqlite_text(row, 0).data);
     }
@@ -45,7 +45,7 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
     return BL_ENOENT;
 }
 
-/* ---- Which session ---- */
+/* ---- Finding the session ---- */
 
 static int sqlite_hold_make_session(struct sqlite_link *link, struct store_hold *hold,
                                     struct bl_error *error)
@@ -68,7 +68,7 @@ static int sqlite_hold_make_session(struct sqlite_link *link, struct store_hold 
     return 0;
 }
 
-/* 1: the request was made before, and its session is found; 0: it is new; or a code. */
+/* Returns 1 if the request was made before and its session is found, 0 if it is new, or a code. */
 static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
                            struct bl_error *error)
 {
@@ -96,7 +96,7 @@ static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
                      "request %s was made with another prompt", options->request_id);
     else
         return 1;
-    bl_error_hint(error, "give each request an id of its own; the same id asks for the same work");
+    bl_error_hint(error, "use a new id for each request; the same id repeats the same work");
     return BL_EINVAL;
 }
 
@@ -110,8 +110,8 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
     int code = sqlite_next(link, row, error);
     if (code == 0) {
         bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", directory,
-                     "there is no session of %s yet to go on with", directory);
-        bl_error_hint(error, "begin one, or name one: `belay session list` shows them");
+                     "no session to continue in %s", directory);
+        bl_error_hint(error, "start one, or choose one from `belay session list`");
         return BL_ENOENT;
     }
     if (code != 1)
@@ -122,8 +122,8 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
     return 0;
 }
 
-static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold *hold,
-                                    struct bl_error *error)
+static int sqlite_hold_choose(struct sqlite_link *link, struct store_hold *hold,
+                              struct bl_error *error)
 {
     const struct bl_store_hold_options *options = &hold->options;
     struct bl_error missing = {0};
@@ -135,16 +135,28 @@ static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold 
                                : sqlite_hold_make_session(link, hold, error);
     bl_text_into(hold->id, sizeof hold->id, options->id);
     code = sqlite_find_session(link, options->id, &hold->grip.session, &missing);
-    if (code == BL_ENOENT && !options->must_exist)
+    if (code == BL_ENOENT && !options->must_exist && !options->fork)
         return sqlite_hold_make_session(link, hold, error);
     if (code != 0)
         *error = missing;
     return code;
 }
 
+/* Returns the named session, or a copy of it. */
+static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold *hold,
+                                    struct bl_error *error)
+{
+    int code = sqlite_hold_choose(link, hold, error);
+    if (code != 0 || !hold->options.fork)
+        return code;
+    bl_id_make(hold->id, "s-");
+    return sqlite_fork_session(link, hold->grip.session, hold->id, hold->claimant.wall_ns,
+                               &hold->grip.session, error);
+}
+
 /* ---- Leases ---- */
 
-/* Of sessions and of features: they have the same columns but for the key. */
+/* The tables of sessions and features have the same columns except for the key. */
 #define LEASED(name, table, key)                                                                   \
     {                                                                                              \
         .noun = name,                                                                              \
@@ -184,7 +196,7 @@ int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leas
     return 1;
 }
 
-/* Out of sight is only who has a lease that has not ended. */
+/* A holder is out of sight only while its lease has not expired. */
 static enum store_life lease_life(const struct sqlite_lease *lease,
                                   const struct store_identity *self, int64_t wall_ns)
 {
@@ -199,9 +211,9 @@ bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_ide
     return lease->held && lease_life(lease, self, wall_ns) != STORE_DEAD;
 }
 
-/* A lease of ours whose handle is not open any more was left, not given back: after a commit of
- * which nobody knows, or a stop while it was taken. One of another store of this process is alive.
- */
+/* True for a lease of this store whose handle is not open any more. It was left without a release,
+ * after a commit with an unknown result or a stop while it was taken. A lease of another store in
+ * this process is alive. */
 static bool left_by_us(const struct store_claimant *claimant, const struct sqlite_lease *lease)
 {
     if (strcmp(lease->owner, claimant->owner) != 0)
@@ -221,6 +233,7 @@ void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_cla
         return;
     ret_owner->pid = lease->holder.pid;
     ret_owner->pid_started = lease->holder.started;
+    ret_owner->seen_wall_ns = lease->until_wall_ns - (int64_t)STORE_LEASE_NS;
     store_identity_text(&lease->holder, lease->since_wall_ns, ret_owner->text,
                         sizeof ret_owner->text);
     ret_owner->life = BL_OWNER_DEAD;
@@ -279,12 +292,29 @@ int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *le
         bl_error_set(error, code, BL_KIND_SESSION, operation, id, "%s %s has been deleted",
                      leased->noun, id);
     else if (lease.held)
-        bl_error_set(error, code, BL_KIND_SESSION, operation, id,
-                     "%s %s is held by another now: %s", leased->noun, id, holder);
+        bl_error_set(error, code, BL_KIND_SESSION, operation, id, "%s %s is now held by %s",
+                     leased->noun, id, holder);
     else
         bl_error_set(error, code, BL_KIND_SESSION, operation, id,
-                     "%s %s has been held by another since", leased->noun, id);
+                     "%s %s was held by another process meanwhile", leased->noun, id);
     return code;
+}
+
+static int refuse_held(const struct store_hold *hold, const struct sqlite_lease *before,
+                       struct bl_error *error)
+{
+    char holder[480];
+
+    store_identity_holder(&hold->claimant.self, &before->holder, before->since_wall_ns, holder,
+                          sizeof holder);
+    bl_error_set(
+        error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id, "%s %s is held by %.340s",
+        hold->options.newest ? "the newest session of this folder," : "session", hold->id, holder);
+    bl_error_hint(error,
+                  "wait until it is released: 'belay ps' shows what it does, and 'belay "
+                  "cancel %s' stops its running work",
+                  hold->id);
+    return BL_EBUSY;
 }
 
 static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
@@ -295,16 +325,12 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
                                   &before, &owner, error);
     if (taken < 0)
         return taken;
-    /* Of one that gave it back, too. */
+    /* Also of a holder that has released it. */
     if (before.epoch > 0)
         store_identity_text(&before.holder, before.since_wall_ns, hold->recovery.owner,
                             sizeof hold->recovery.owner);
-    if (taken == 0) {
-        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id,
-                     "session %s is held by %s", hold->id, hold->recovery.owner);
-        bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", hold->id);
-        return BL_EBUSY;
-    }
+    if (taken == 0)
+        return refuse_held(hold, &before, error);
     hold->recovery.owner_died = before.held;
     hold->before = before.holder;
     if (before.held)
@@ -313,133 +339,7 @@ static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct 
     return 0;
 }
 
-/* ---- What a dead holder left ---- */
-
-/* The receipt of a stop that nobody could write down: its owner was gone. It says what the wardens
- * of that have left on record, and what was seen now. */
-static void sqlite_hold_write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
-                                      const char *run, const char *turn)
-{
-    const struct bl_wardens_end *end = &hold->recovery.left;
-    struct bl_unit_row unit = {
-        .kind = bl_unit_kind_name(BL_UNIT_TURN),
-        .id = turn,
-        .fate = bl_fate_name(end->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN),
-        .ms = -1,
-        .has_processes = end->mechanism != BL_MECHANISM_NONE,
-        .processes = end->processes,
-    };
-    struct bl_receipt_row receipt = {
-        .id = hold->recovery.receipt_id,
-        .scope = run,
-        .reason = bl_stop_reason_name(BL_STOP_OWNER_DIED),
-        .origin = hold->recovery.owner,
-        .requested_wall_ns = hold->claimant.wall_ns,
-        .mechanism = bl_mechanism_name(end->mechanism),
-        .survivors = end->survivors,
-        .unverified = bl_survivors_unverified(end->survivors, end->unverified),
-        .background = BL_TEXT("[]"),
-    };
-
-    bl_list_init(&receipt.units);
-    bl_list_push_back(&receipt.units, &unit.link);
-    bl_record_write(writer, &bl_receipt_record, &receipt);
-}
-
-/* Raises `*last` to the number of the last event in what the query finds. */
-static int last_number(struct sqlite_link *link, struct store_hold *hold, const char *run,
-                       const char *sql, uint64_t *last, struct bl_error *error)
-{
-    const struct bl_json *event;
-    sqlite3_stmt *row = sqlite_query(link, error, sql, "is", hold->grip.session, run);
-    int code = sqlite_next(link, row, error);
-    if (code != 1)
-        return code;
-    struct bl_text rest = sqlite_text(row, 0), line, newest = {0};
-    while (bl_text_split(&rest, '\n', &line))
-        newest = line;
-    uint64_t seq = bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0
-                       ? bl_event_seq(&hold->job.output, event)
-                       : 0;
-    sqlite_free(row);
-    if (seq > *last)
-        *last = seq;
-    return 0;
-}
-
-/* Number of the last event that the run has in the store. */
-static int last_event(struct sqlite_link *link, struct store_hold *hold, const char *run,
-                      uint64_t *ret_last, struct bl_error *error)
-{
-    static const char *const queries[] = {
-        "SELECT events FROM turn WHERE session = ? AND run = ? ORDER BY number DESC LIMIT 1",
-        "SELECT lines FROM journal WHERE session = ? AND run = ? ORDER BY key DESC LIMIT 1"};
-    int code = 0;
-    *ret_last = 0;
-    for (size_t i = 0; i < BL_COUNT(queries) && code == 0; i++)
-        code = last_number(link, hold, run, queries[i], ret_last, error);
-    return code;
-}
-
-static int sqlite_hold_cut_off(struct sqlite_link *link, struct store_hold *hold, const char *turn,
-                               const char *run, struct bl_error *error)
-{
-    struct bl_buffer receipt, events;
-    struct bl_json_writer writer;
-    uint64_t last;
-    int code = last_event(link, hold, run, &last, error);
-    if (code != 0)
-        return code;
-    if (!hold->recovery.owner_died)
-        store_identity_settle(&hold->claimant.self, &hold->before, &hold->recovery.left);
-    bl_id_make(hold->recovery.receipt_id, "rcp_");
-    bl_text_into(hold->recovery.cut_off, sizeof hold->recovery.cut_off, turn);
-    bl_buffer_init(&receipt, 65536);
-    bl_buffer_init(&events, 65536);
-    bl_json_writer_init(&writer, &receipt);
-    sqlite_hold_write_receipt(&writer, hold, run, turn);
-    bl_json_writer_init(&writer, &events);
-    bl_event_write(&writer, &(struct bl_event){
-                                .type = BL_EVENT_RECEIPT,
-                                .seq = last + 1,
-                                .wall_ns = hold->claimant.wall_ns,
-                                .run = run,
-                                .session = hold->id,
-                                .turn = turn,
-                                .json = bl_buffer_text(&receipt),
-                            });
-    bl_buffer_append_byte(&events, '\n');
-    code =
-        sqlite_change(link, error,
-                      "INSERT INTO attempt (session, id, run, state, started, ended, receipt,"
-                      " prompt) SELECT session, id, run, 'cut_off', started, ?, ?, prompt"
-                      " FROM running WHERE session = ?",
-                      "isi", hold->claimant.wall_ns, hold->recovery.receipt_id, hold->grip.session);
-    if (code >= 0)
-        code = sqlite_end_running(link, hold->grip.session, bl_text_from(turn), error);
-    if (code >= 0)
-        code = sqlite_add_beside(link, hold->grip.session, run, bl_buffer_text(&events),
-                                 hold->recovery.receipt_id, bl_buffer_text(&receipt), error);
-    bl_buffer_done(&receipt);
-    bl_buffer_done(&events);
-    return code < 0 ? code : 0;
-}
-
-/* An attempt that is on record as under way is not: the session was not held, or by a dead one. */
-static int settle_left(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
-{
-    sqlite3_stmt *row = sqlite_query(link, error, "SELECT id, run FROM running WHERE session = ?",
-                                     "i", hold->grip.session);
-    int code = sqlite_next(link, row, error);
-    if (code != 1)
-        return code;
-    const char *turn = sqlite_string(&hold->job.output, row, 0);
-    const char *run = sqlite_string(&hold->job.output, row, 1);
-    sqlite_free(row);
-    return sqlite_hold_cut_off(link, hold, turn, run, error);
-}
-
-/* ---- The run, and what it starts from ---- */
+/* ---- The run and its context ---- */
 
 static int register_run(struct sqlite_link *link, const struct store_hold *hold,
                         struct bl_error *error)
@@ -459,7 +359,7 @@ static int register_run(struct sqlite_link *link, const struct store_hold *hold,
     return code < 0 ? code : 0;
 }
 
-/* What was kept of a turn that was interrupted is no result: it is run again. */
+/* The kept part of an interrupted turn is not a result: the turn is run again. */
 static int load_recorded(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
     struct bl_arena *arena = &hold->job.output;
@@ -512,12 +412,12 @@ static int refuse_damaged(const struct store_hold *hold, struct bl_text what,
     bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
                  BL_TEXT_FORMAT " of session %s cannot be read: its messages are damaged",
                  BL_TEXT_ARG(what), hold->id);
-    bl_error_hint(error, "begin another session; `belay session show %s` still shows this one",
+    bl_error_hint(error, "start another session; `belay session show %s` still shows this one",
                   hold->id);
     return BL_EPARSE;
 }
 
-/* What stands for the turns that the model does not see any more. */
+/* Loads the summary of the turns that the model does not see any more. */
 static int load_summary(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
     sqlite3_stmt *row = sqlite_query(link, error, "SELECT messages FROM summary WHERE session = ?",
@@ -559,9 +459,8 @@ static void forget_answer(struct store_hold *hold)
         bl_turn_record_free(BL_CONTAINER(each, struct bl_turn_record, link));
     bl_turn_record_free(hold->summary);
     hold->summary = NULL;
-    hold->recovery =
-        (struct bl_store_recovery){.left = {.survivors = BL_SURVIVORS_UNKNOWN,
-                                            .unverified = "the last holder is not on record"}};
+    hold->recovery = (struct bl_store_recovery){
+        .left = {.survivors = BL_SURVIVORS_UNKNOWN, .unverified = "the last holder is unknown"}};
     hold->recorded = NULL;
     hold->recorded_count = 0;
 }
@@ -574,7 +473,7 @@ int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_err
     if (code == 0)
         code = take_lease(link, hold, error);
     if (code == 0)
-        code = settle_left(link, hold, error);
+        code = sqlite_settle_left(link, hold, error);
     if (code == 0)
         code = register_run(link, hold, error);
     if (code == 0)

@@ -1,8 +1,8 @@
-/* The lines of an exported session: one table for each type, which writes and reads it. */
+/* The lines of an exported session: one table per type, used for both writing and reading. */
 #include "sqlite.h"
 
 #define NAME_MAX_SIZE 4095
-#define KEY_MAX       256 /* of what a cell stores */
+#define KEY_MAX       256 /* of a stored value */
 
 static const char *const type_names[] = {
     [SQLITE_LINE_SESSION] = "session",
@@ -30,18 +30,21 @@ static bool digest_fits(struct bl_text text)
 
 static const struct bl_form digest_form = {"64 hexadecimal digits", "^[0-9a-f]{64}$", digest_fits};
 
+static const struct bl_member message_element = BL_ELEMENT(struct bl_message, &bl_message_record);
+
 #define BL_RECORD_STRUCT struct sqlite_line
 
 #define LINE_COUNT(key, field, ...) BL_MEMBER_INTEGER(key, field, .most = INT64_MAX, __VA_ARGS__)
-/* An id of belay's own. */
+/* An id made by Belay. */
 #define LINE_ID(key, field, ...)                                                                   \
     BL_MEMBER_STRING(key, field, .least = 1, .most = BL_ID_SIZE - 1, __VA_ARGS__)
-/* What a file has since version 2 of the store. */
+/* Members added in version 2 of the store. */
 #define LINE_LATER .optional = true, .nullable = true
 #define LINE_CELL                                                                                  \
     BL_MEMBER_STRING("id", id, .form = &bl_session_id_form),                                       \
-        BL_MEMBER_STRING("digest", digest, .form = &digest_form,                                   \
-                         .about = "SHA-256 of what was to run: the id is used for nothing else.")
+        BL_MEMBER_STRING(                                                                          \
+            "digest", digest, .form = &digest_form,                                                \
+            .about = "SHA-256 of the cell's content: the id is used for no other content.")
 
 static const struct bl_member session_members[] = {
     LINE_COUNT("schema", schema, .about = "Version of the file, 1."),
@@ -59,8 +62,8 @@ static const struct bl_member session_members[] = {
     BL_MEMBER_STRING("agent_of", agent_of, LINE_LATER, .form = &bl_session_id_form),
     LINE_ID("agent_turn", agent_turn, LINE_LATER),
     BL_MEMBER_STRING("persona", persona, LINE_LATER),
-    BL_MEMBER_JSON("summary", json, LINE_LATER, .element = &bl_element_object,
-                   .about = "Messages that stand for the turns before the context."),
+    BL_MEMBER_JSON("summary", json, LINE_LATER, .element = &message_element,
+                   .about = "Messages that replace the turns before the context."),
     BL_MEMBER_END,
 };
 static const struct bl_member turn_members[] = {
@@ -72,7 +75,7 @@ static const struct bl_member turn_members[] = {
     BL_MEMBER_POINTER("usage", usage, &bl_usage_record),
     BL_MEMBER_POINTER("spent", spent, &bl_spent_record),
     BL_MEMBER_JSON("result", json, .object = true),
-    BL_MEMBER_JSON("messages", messages, .element = &bl_element_object),
+    BL_MEMBER_JSON("messages", messages, .element = &message_element),
     BL_MEMBER_ARRAY("events", events, event_count, &bl_element_object),
     BL_MEMBER_END,
 };
@@ -112,7 +115,7 @@ static const struct bl_member cell_members[] = {
     BL_MEMBER_BOOLEAN("completed", completed,
                       .about = "True: it ended by itself; false: it was terminated."),
     BL_MEMBER_JSON("outcome", json, .object = true,
-                   .about = "Outcome as observe answers it: completed or terminated."),
+                   .about = "Outcome as observe returns it: completed or terminated."),
     LINE_COUNT("yielded_generation", yielded_generation,
                .about = "0: no outcome before the end was waiting to be acknowledged."),
     BL_MEMBER_JSON("yielded", yielded, .object = true, LINE_LATER,
@@ -171,4 +174,14 @@ static const struct bl_record *const kinds[] = {
 };
 const struct bl_record bl_store_line_record =
     BL_RECORD("session-line", struct sqlite_line, line_members, .kinds = kinds,
-              .about = "The file is made of such lines: a session, what is in it, an end.");
+              .about = "A line of the file: the session, an entry of it, or the end.");
+
+void bl_store_line_take(struct bl_arena *arena, const struct bl_json *line,
+                        const struct bl_json **ret_messages, const struct bl_json **ret_event)
+{
+    struct sqlite_line found;
+
+    bl_record_take(arena, &bl_store_line_record, line, &found);
+    *ret_messages = found.type == SQLITE_LINE_TURN ? found.messages : NULL;
+    *ret_event = found.type == SQLITE_LINE_EVENT ? found.json : NULL;
+}

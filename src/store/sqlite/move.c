@@ -1,31 +1,17 @@
-/* Sessions copied and taken away. */
+/* Copying and deleting sessions. */
 #include "sqlite.h"
 
-int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+int sqlite_fork_session(struct sqlite_link *link, int64_t from, const char *id, int64_t wall_ns,
+                        int64_t *ret_session, struct bl_error *error)
 {
-    int64_t from, other;
-    char id[BL_ID_SIZE];
-    int code = sqlite_find_session(link, look->id, &from, error);
-    if (code != 0)
-        return code;
-    bl_id_make(id, "s-");
-    const char *new_id = look->new_id != NULL ? look->new_id : id;
-    struct bl_error missing = {0};
-    code = sqlite_find_session(link, new_id, &other, &missing);
-    if (code == 0)
-        return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "fork", new_id,
-                            "there is a session %s already", new_id);
-    if (code != BL_ENOENT) {
-        *error = missing;
-        return code;
-    }
-    code = sqlite_change(link, error,
-                         "INSERT INTO session (id, created, updated, turns_total, context_from,"
-                         " input, output, spent_input, spent_output, cost, cost_max, cost_unknown,"
-                         " directory, parent, title) SELECT ?1, ?2, ?2, turns_total, context_from,"
-                         " input, output, spent_input, spent_output, cost, cost_max, cost_unknown,"
-                         " directory, id, title FROM session WHERE key = ?3",
-                         "sii", new_id, look->wall_ns, from);
+    int code =
+        sqlite_change(link, error,
+                      "INSERT INTO session (id, created, updated, turns_total, context_from,"
+                      " input, output, spent_input, spent_output, cost, cost_max, cost_unknown,"
+                      " directory, parent, title) SELECT ?1, ?2, ?2, turns_total, context_from,"
+                      " input, output, spent_input, spent_output, cost, cost_max, cost_unknown,"
+                      " directory, id, title FROM session WHERE key = ?3",
+                      "sii", id, wall_ns, from);
     int64_t to = sqlite3_last_insert_rowid(link->db);
     if (code >= 0)
         code = sqlite_change(link, error,
@@ -48,18 +34,42 @@ int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_err
                              "ii", to, from);
     if (code < 0)
         return code;
-    look->made_id = bl_arena_text(&look->job.output, bl_text_from(new_id)).data;
+    *ret_session = to;
     return 0;
 }
 
-/* A session to delete: the one that is named, or one of a sub-agent of it. */
+int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
+{
+    int64_t from, other, to;
+    char id[BL_ID_SIZE];
+    int code = sqlite_find_session(link, look->id, &from, error);
+    if (code != 0)
+        return code;
+    bl_id_make(id, "s-");
+    const char *new_id = look->new_id != NULL ? look->new_id : id;
+    struct bl_error missing = {0};
+    code = sqlite_find_session(link, new_id, &other, &missing);
+    if (code == 0)
+        return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "fork", new_id,
+                            "session %s already exists", new_id);
+    if (code != BL_ENOENT) {
+        *error = missing;
+        return code;
+    }
+    code = sqlite_fork_session(link, from, new_id, look->wall_ns, &to, error);
+    if (code == 0)
+        look->made_id = bl_arena_text(&look->job.output, bl_text_from(new_id)).data;
+    return code;
+}
+
+/* A session to delete: the named one, or one of its sub-agents. */
 struct doomed {
     struct bl_list link;
     int64_t key;
     const char *id;
 };
 
-/* What is named in an import may lead in circles: each session comes once. */
+/* Names from an import may form cycles: each session is listed once. */
 static int find_doomed(struct sqlite_link *link, struct store_look *look, int64_t session,
                        struct bl_list *doomed, struct bl_error *error)
 {
@@ -94,7 +104,7 @@ static int move_refuse_held(struct sqlite_link *link, const struct store_look *l
                      "session %s is held by %s", look->id, holder);
     else
         bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id,
-                     "session %s of a sub-agent of session %s is held by %s", doomed->id, look->id,
+                     "session %s, a sub-agent of session %s, is held by %s", doomed->id, look->id,
                      holder);
     bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", doomed->id);
     return BL_EBUSY;

@@ -1,12 +1,14 @@
 /* Design notes.
  *
- * A file is looked at before anything is written to it or beside it. The first look is at the bytes
+ * A file is checked before anything is written to it or beside it. The first check reads the bytes
  * of its header, through SQLite's own file handle and without locks: closing a descriptor of our
  * own would drop the locks that other connections of this process hold on the same file. The second
- * is a read transaction, which also sees what the log holds. Only then the file may be changed.
+ * is a read transaction, which also sees the contents of the log. Only after that may the file be
+ * changed.
  *
- * A new file gets its schema in a rollback journal, and is switched to a write-ahead log after: so
- * the header always says whose it is, and a half-made file is empty again after a crash. */
+ * A new file gets its schema with a rollback journal, and is switched to a write-ahead log
+ * afterwards. So the header always identifies the file, and an unfinished file is empty again after
+ * a crash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +18,8 @@
 #include "sqlite.h"
 
 #define HEADER_SIZE 100
-/* Up to this size a file is checked as a whole when it is opened: about two milliseconds. */
+/* A file up to this size is checked completely when it is opened, which takes about two
+ * milliseconds. */
 #define CHECK_BYTES_MAX ((int64_t)1024 * 1024)
 #define SWITCH_TRIES    200
 #define SWITCH_NAP_US   20000
@@ -26,19 +29,20 @@ static const char operation[] = "open the store";
 static int sqlite_open_refuse(const char *path, int code, const char *what, struct bl_error *error)
 {
     bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path, "%s: %s", path, what);
-    bl_error_hint(error, "it was not touched; set it aside with `belay session move-aside --store "
-                         "FILE`, or name another with --store");
+    bl_error_hint(error,
+                  "the file is unchanged; move it aside with `belay session move-aside --store "
+                  "FILE`, or use another with --store");
     return code;
 }
 
 static int refuse_errno(const char *path, const char *what, struct bl_error *error)
 {
     int system_errno = errno;
+    if (bl_error_from_errno(system_errno) == BL_ENOSPC)
+        return sqlite_full(path, operation, strerror(system_errno), error);
     bl_error_set(error, bl_error_from_errno(system_errno), BL_KIND_FILESYSTEM, operation, path,
                  "%s: %s: %s", path, what, strerror(system_errno));
-    bl_error_hint(error, system_errno == ENOSPC
-                             ? "make room on the disk"
-                             : "see who may write there, or name another store with --store");
+    bl_error_hint(error, "check the permissions, or use another store with --store");
     return bl_error_from_errno(system_errno);
 }
 
@@ -51,17 +55,17 @@ static int judge_header(const char *path, const unsigned char *header, int64_t s
                         struct bl_error *error)
 {
     if (size < HEADER_SIZE || memcmp(header, "SQLite format 3", 16) != 0)
-        return sqlite_open_refuse(path, BL_EPARSE, "the file is not a store: belay did not make it",
-                                  error);
+        return sqlite_open_refuse(path, BL_EPARSE, "the file is not a Belay store", error);
     if (big_endian(header + 68) != SQLITE_APPLICATION_ID)
-        return sqlite_open_refuse(path, BL_EPARSE, "the file is a database of another program",
+        return sqlite_open_refuse(path, BL_EPARSE, "the file is the database of another program",
                                   error);
     if (big_endian(header + 60) > sqlite_migration_count)
-        return sqlite_open_refuse(path, BL_ENOTSUP, "the store was made by a newer belay", error);
+        return sqlite_open_refuse(path, BL_ENOTSUP,
+                                  "the store was made by a newer version of Belay", error);
     return 0;
 }
 
-/* The first look. An empty file is as good as none: it is made anew. */
+/* The first check. An empty file is treated like a missing one, and initialized. */
 static int look_at_header(const char *path, struct bl_error *error)
 {
     struct sqlite_link link;
@@ -84,7 +88,7 @@ static int look_at_header(const char *path, struct bl_error *error)
     return code;
 }
 
-/* Small files as a whole; of a large one the schema, which every use needs. */
+/* Checks a small file completely, and of a large one the schema, which every use needs. */
 static int check_pages(struct sqlite_link *link, struct bl_error *error)
 {
     int64_t pages, page_size, objects;
@@ -119,15 +123,15 @@ static int look_in_transaction(struct sqlite_link *link, int64_t *ret_version,
         return 0;
     if (application != SQLITE_APPLICATION_ID || *ret_version <= 0)
         return sqlite_open_refuse(link->path, BL_EPARSE,
-                                  "the file is a database of another program", error);
+                                  "the file is the database of another program", error);
     if ((uint64_t)*ret_version > sqlite_migration_count)
-        return sqlite_open_refuse(link->path, BL_ENOTSUP, "the store was made by a newer belay",
-                                  error);
+        return sqlite_open_refuse(link->path, BL_ENOTSUP,
+                                  "the store was made by a newer version of Belay", error);
     return check_pages(link, error);
 }
 
-/* The second look, at one moment: another process may be making the file. `*ret_version` 0: it is
- * empty. */
+/* The second check, in one transaction, because another process may be creating the file.
+ * `*ret_version` 0: the file is empty. */
 static int sqlite_open_look_inside(struct sqlite_link *link, int64_t *ret_version,
                                    struct bl_error *error)
 {
@@ -139,7 +143,7 @@ static int sqlite_open_look_inside(struct sqlite_link *link, int64_t *ret_versio
     return code;
 }
 
-/* Of processes that open a new file at once, one switches; the others find it done. */
+/* If several processes open a new file at once, one of them switches; the others find it done. */
 static int use_log(struct sqlite_link *link, struct bl_error *error)
 {
     for (int i = 0;; i++) {
@@ -156,8 +160,9 @@ static int use_log(struct sqlite_link *link, struct bl_error *error)
             continue;
         }
         if (code >= 0)
-            return bl_error_set(error, BL_ENOTSUP, BL_KIND_FILESYSTEM, operation, link->path,
-                                "this file system cannot hold a store: it has no shared memory");
+            return bl_error_set(
+                error, BL_ENOTSUP, BL_KIND_FILESYSTEM, operation, link->path,
+                "the file system does not support shared memory, which a store needs");
         if (error != NULL && error->code == 0)
             *error = own;
         return code;
@@ -182,8 +187,8 @@ static int open_writer(struct sqlite_store *store, struct bl_error *error)
     return code;
 }
 
-/* A folder that cannot be written to has no room for the log's index: then the file is read as it
- * is, which is right when there is no log beside it. */
+/* Without write permission for the folder, the log's index cannot be created. Then the file is read
+ * as it is, which is correct if there is no log beside it. */
 static int look_as_reader(struct sqlite_store *store, int64_t *ret_version, struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -208,8 +213,8 @@ static int look_as_reader(struct sqlite_store *store, int64_t *ret_version, stru
     return code;
 }
 
-/* There is one way to read a store, that of this version: an older one is brought up to date first,
- * as by whoever opens it for work. */
+/* Only the current schema can be read, so an older one is upgraded first, as when it is opened for
+ * writing. */
 static int bring_up_to_date(struct sqlite_store *store, struct bl_error *error)
 {
     struct bl_error own = {0};
@@ -220,9 +225,9 @@ static int bring_up_to_date(struct sqlite_store *store, struct bl_error *error)
         return 0;
     bl_error_set(
         error, code, BL_KIND_FILESYSTEM, operation, store->path,
-        "%s: the store was made by an older belay, and cannot be brought up to date: %.200s",
+        "%s: the store was made by an older version of Belay, and cannot be upgraded: %.200s",
         store->path, own.message);
-    bl_error_hint(error, "open it once where it can be written to, or copy it to such a place");
+    bl_error_hint(error, "open it once with write permission, or copy it to a writable place");
     return code;
 }
 
@@ -238,7 +243,7 @@ static int open_reader(struct sqlite_store *store, struct bl_error *error)
     }
     if (code == 0 && version == 0)
         code = bl_error_set(&own, BL_EPARSE, BL_KIND_FILESYSTEM, operation, store->path,
-                            "%s: the store is empty: open it for work first", store->path);
+                            "%s: the store is empty: start a session in it first", store->path);
     if (code != 0 && error != NULL && error->code == 0)
         *error = own;
     return code;
@@ -252,7 +257,7 @@ int sqlite_reader(struct sqlite_store *store, struct bl_error *error)
     return code != 0 ? code : sqlite_execute(&store->reader, "PRAGMA query_only = 1", error);
 }
 
-/* There is a file, if need be a new and empty one. */
+/* Ensures that the file exists; creates an empty one if necessary. */
 static int sqlite_open_find_file(const char *path, bool reading, struct bl_error *error)
 {
     struct stat status;
@@ -260,22 +265,22 @@ static int sqlite_open_find_file(const char *path, bool reading, struct bl_error
         if (S_ISREG(status.st_mode))
             return look_at_header(path, error);
         return bl_error_set(error, BL_EINVAL, BL_KIND_FILESYSTEM, operation, path,
-                            "%s is no file: a store is one", path);
+                            "%s is not a regular file", path);
     }
     if (errno != ENOENT)
-        return refuse_errno(path, "the file cannot be looked at", error);
+        return refuse_errno(path, "cannot read its status", error);
     if (reading)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FILESYSTEM, operation, path,
                             "there is no store at %s", path);
     int made = bl_folder_make_above(path, 0700);
     if (made != 0) {
         errno = -made;
-        return refuse_errno(path, "its folder cannot be made", error);
+        return refuse_errno(path, "cannot create its directory", error);
     }
-    /* Only for its owner; what SQLite puts beside it gets the same mode. */
+    /* Accessible only to its owner; SQLite gives its other files the same mode. */
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
-        return refuse_errno(path, "the file cannot be made", error);
+        return refuse_errno(path, "cannot create it", error);
     if (fd >= 0)
         close(fd);
     return 0;
@@ -299,6 +304,25 @@ int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_err
     return code;
 }
 
+/* Checks every page, regardless of the size of the file. */
+int sqlite_check(const char *where, struct bl_error *error)
+{
+    void *state = NULL;
+    int code = sqlite_open(where, true, &state, error);
+    if (code != 0)
+        return code;
+    struct sqlite_store *store = state;
+    sqlite3_stmt *statement = sqlite_query(&store->reader, error, "PRAGMA integrity_check(1)", "");
+    code = sqlite_next(&store->reader, statement, error);
+    if (code == 1) {
+        bool well = bl_text_equal(sqlite_text(statement, 0), BL_TEXT("ok"));
+        sqlite_free(statement);
+        code = well ? 0 : sqlite_open_refuse(where, BL_EIO, "the store is damaged", error);
+    }
+    sqlite_close(state);
+    return code;
+}
+
 void sqlite_close(void *state)
 {
     struct sqlite_store *store = state;
@@ -314,6 +338,7 @@ void sqlite_close(void *state)
 
 const struct store_form store_sqlite = {
     .open = sqlite_open,
+    .check = sqlite_check,
     .close = sqlite_close,
     .write = sqlite_write,
     .read = sqlite_read,

@@ -1,4 +1,4 @@
-/* What only looks. Each job in a read transaction of its own, so that what it tells is of one
+/* Operations that only read. Each job has its own read transaction, so that its answer shows one
  * moment. */
 #include "sqlite.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- Summaries ---- */
 
-/* Attempts that have ended, and what they cost. */
+/* Adds the number and cost of the ended attempts. */
 static int add_attempts(struct sqlite_link *link, int64_t session, struct bl_store_summary *summary,
                         struct bl_error *error)
 {
@@ -40,7 +40,7 @@ static int add_holder(struct sqlite_link *link, const struct store_look *look, i
     return code < 0 ? code : 0;
 }
 
-/* Of the row at hand. */
+/* Reads the summary from the current row. */
 static int read_summary(struct sqlite_link *link, const struct store_look *look, sqlite3_stmt *row,
                         struct bl_arena *arena, struct bl_store_summary *ret_summary,
                         struct bl_error *error)
@@ -92,7 +92,7 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
 
 /* ---- One session ---- */
 
-/* Texts that come one by one, in an arena. */
+/* A growing array of texts in an arena. */
 struct texts {
     struct bl_text *items;
     size_t count;
@@ -126,7 +126,7 @@ struct attempt {
     struct bl_text state;
     struct bl_text prompt;
     int64_t started_wall_ns;
-    int64_t ended_wall_ns; /* 0: it is running */
+    int64_t ended_wall_ns; /* 0: running */
     struct bl_text result;
     struct bl_text receipt;
 };
@@ -146,7 +146,7 @@ static const struct bl_member attempt_members[] = {
     BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true,
                    .about = "null while it is running."),
     BL_MEMBER_RAW("result", result, .nullable = true, .record = &bl_turn_result_record,
-                  .about = "null where its process did not live to write it."),
+                  .about = "null if its process died before writing it."),
     BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
                   .about = "null unless it was stopped."),
     BL_MEMBER_END,
@@ -192,10 +192,28 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
     return code;
 }
 
+/* Reads receipts of stops that belong to no turn or attempt. */
+static int sqlite_read_receipts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
+                                struct texts *receipts, struct bl_error *error)
+{
+    int code;
+    sqlite3_stmt *row =
+        sqlite_query(link, error,
+                     "SELECT body FROM receipt WHERE session = ?1 AND id NOT IN (SELECT receipt"
+                     " FROM attempt WHERE session = ?1 AND receipt IS NOT NULL) AND id NOT IN"
+                     " (SELECT json_extract(result, '$.receipt.id') FROM turn WHERE session = ?1"
+                     " AND json_valid(result) AND json_type(result, '$.receipt') = 'object')"
+                     " ORDER BY key",
+                     "i", session);
+    while ((code = sqlite_next(link, row, error)) == 1)
+        sqlite_read_add_text(receipts, arena, sqlite_copy(arena, row, 0));
+    return code;
+}
+
 int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
     struct bl_arena *arena = &look->job.output;
-    struct texts turns = {0}, attempts = {0};
+    struct texts turns = {0}, attempts = {0}, receipts = {0};
     int64_t session;
     int code = sqlite_find_session(link, look->id, &session, error);
     if (code != 0)
@@ -211,15 +229,19 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
         code = read_turns(link, session, arena, &turns, error);
     if (code == 0 && !look->brief)
         code = read_attempts(link, session, arena, &attempts, error);
+    if (code == 0 && !look->brief)
+        code = sqlite_read_receipts(link, session, arena, &receipts, error);
     look->view.turns = turns.items;
     look->view.turn_count = turns.count;
     look->view.attempts = attempts.items;
     look->view.attempt_count = attempts.count;
+    look->view.receipts = receipts.items;
+    look->view.receipt_count = receipts.count;
     return code;
 }
 
-/* Those that the model does not see any more, too: a compaction moves the beginning of the context,
- * and leaves the turns. */
+/* Includes turns that the model does not see any more: a compaction moves the start of the context
+ * and keeps the turns. */
 int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
     struct bl_arena *arena = &look->job.output;
@@ -261,7 +283,7 @@ int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, str
     return 0;
 }
 
-/* ---- The lane's batches ---- */
+/* ---- Batches ---- */
 
 static int run_look(struct sqlite_link *link, struct store_job *job, struct bl_error *error)
 {

@@ -1,9 +1,10 @@
 #include <assert.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 
 #include "sqlite.h"
 
-/* A busy database is waited for, but not beyond what a caller waits. */
+/* Timeout for a busy database: shorter than the longest wait of a caller. */
 #define BUSY_MS 4500
 
 static int count_wal_pages(void *context, sqlite3 *db BL_UNUSED, const char *name BL_UNUSED,
@@ -13,7 +14,7 @@ static int count_wal_pages(void *context, sqlite3 *db BL_UNUSED, const char *nam
     return SQLITE_OK;
 }
 
-/* "file:" and the path, with what SQLite would read in it escaped. */
+/* Returns a "file:" URI for the path, with the characters escaped that SQLite would interpret. */
 static char *make_uri(const char *path, bool immutable)
 {
     size_t size = 3 * strlen(path) + 32;
@@ -46,8 +47,8 @@ int sqlite_link_open(struct sqlite_link *link, const char *path, int flags, bool
     sqlite3_busy_timeout(link->db, BUSY_MS);
     sqlite3_db_config(link->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(link->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    /* Nothing is moved from the log into a file before the file is known to be ours; and a
-     * checkpoint is ours to begin, never in a transaction that is not synced. */
+    /* Nothing is moved from the log into a file before the file is known to be a store. Checkpoints
+     * are only started explicitly, and never in a transaction that is not synced. */
     sqlite3_db_config(link->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_wal_autocheckpoint(link->db, 0);
     sqlite3_wal_hook(link->db, count_wal_pages, link);
@@ -75,22 +76,21 @@ struct failure {
 static const struct failure *find_failure(int result)
 {
 #define ASIDE                                                                                      \
-    "set it aside with `belay session move-aside --store FILE`, or name another with --store"
+    "move it aside with `belay session move-aside --store FILE`, or use another with --store"
     static const struct failure failures[] = {
-        {SQLITE_FULL, BL_ENOSPC, true, "no space left on the disk", "make room, and try again"},
-        {SQLITE_BUSY, BL_EBUSY, true, "another process keeps the store locked",
-         "try again when it is done"},
+        {SQLITE_BUSY, BL_EBUSY, true, "another process has locked the store", "try again later"},
         {SQLITE_LOCKED, BL_EBUSY, true, "the store is locked", "try again"},
-        {SQLITE_READONLY, BL_EACCES, false, "the file or its folder cannot be written to",
-         "see who may write there, or name another store with --store"},
-        {SQLITE_PERM, BL_EACCES, false, "no permission", "see who may read and write there"},
-        {SQLITE_AUTH, BL_EACCES, false, "no permission", "see who may read and write there"},
-        {SQLITE_CANTOPEN, BL_EACCES, false, "the file cannot be opened",
-         "see that it is a file, and who may read and write there"},
-        {SQLITE_IOERR, BL_EIO, true, "input or output failed", "see whether the disk is well"},
+        {SQLITE_READONLY, BL_EACCES, false, "the file or its directory is not writable",
+         "check the permissions, or use another store with --store"},
+        {SQLITE_PERM, BL_EACCES, false, "permission denied", "check the permissions"},
+        {SQLITE_AUTH, BL_EACCES, false, "permission denied", "check the permissions"},
+        {SQLITE_CANTOPEN, BL_EACCES, false, "cannot open the file",
+         "check that it is a file, and its permissions"},
+        {SQLITE_IOERR, BL_EIO, true, "input/output error",
+         "check the disk; the system log may name the cause"},
         {SQLITE_CORRUPT, BL_EIO, false, "the file is damaged", ASIDE},
-        {SQLITE_NOTADB, BL_EPARSE, false, "the file is no store of ours", ASIDE},
-        {SQLITE_CONSTRAINT, BL_EEXIST, false, "it is in the store already", NULL},
+        {SQLITE_NOTADB, BL_EPARSE, false, "the file is not a Belay store", ASIDE},
+        {SQLITE_CONSTRAINT, BL_EEXIST, false, "it is already in the store", NULL},
         {SQLITE_TOOBIG, BL_ELIMIT, false, "too large for the store", NULL},
     };
 #undef ASIDE
@@ -102,16 +102,51 @@ static const struct failure *find_failure(int result)
     return &other;
 }
 
+/* SQLite reports the step that failed, and a full disk can make any of them fail: for example, the
+ * log's index cannot grow, or the log cannot be created. */
+static bool sqlite_is_full(const struct sqlite_link *link, int result)
+{
+    int why = link->db != NULL ? sqlite3_system_errno(link->db) : 0;
+    bool system = (result & 0xff) == SQLITE_IOERR || (result & 0xff) == SQLITE_CANTOPEN;
+
+    return (result & 0xff) == SQLITE_FULL || (system && bl_error_from_errno(why) == BL_ENOSPC);
+}
+
+int sqlite_full(const char *path, const char *operation, const char *cause, struct bl_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    struct statvfs disk;
+    char name[4096] = ".", left[64] = "";
+
+    if (slash != NULL)
+        snprintf(name, sizeof name, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (statvfs(name, &disk) == 0)
+        snprintf(left, sizeof left, "%llu KiB free; ",
+                 (unsigned long long)disk.f_bavail * disk.f_frsize / 1024);
+    bl_error_set(error, BL_ENOSPC, BL_KIND_FILESYSTEM, operation, path,
+                 "no space left on the device of %.300s (%s%s)", name, left, cause);
+    bl_error_hint(error, "free some space and try again, or use a store on another disk with "
+                         "--store FILE");
+    if (error != NULL)
+        error->retryable = true;
+    return BL_ENOSPC;
+}
+
 int sqlite_fail(struct sqlite_link *link, int result, const char *operation, struct bl_error *error)
 {
+    const char *cause_text = link->db != NULL ? sqlite3_errmsg(link->db) : sqlite3_errstr(result);
+    char cause[160];
+    snprintf(cause, sizeof cause, "SQLite: %s", cause_text);
+    if (sqlite_is_full(link, result))
+        return error != NULL && error->code != 0 ? BL_ENOSPC
+                                                 : sqlite_full(link->path, operation, cause, error);
     const struct failure *failure = find_failure(result);
     if ((result & 0xff) == SQLITE_CORRUPT || (result & 0xff) == SQLITE_NOTADB)
         link->damaged = true;
     if (error == NULL || error->code != 0)
         return failure->code;
-    bl_error_set(error, failure->code, BL_KIND_FILESYSTEM, operation, link->path, "%s (SQLite: %s)",
-                 failure->what,
-                 link->db != NULL ? sqlite3_errmsg(link->db) : sqlite3_errstr(result));
+    bl_error_set(error, failure->code, BL_KIND_FILESYSTEM, operation, link->path, "%s (%s)",
+                 failure->what, cause);
     error->retryable = failure->retryable;
     if (failure->hint != NULL)
         bl_error_hint(error, "%s", failure->hint);
@@ -139,7 +174,7 @@ static sqlite3_stmt *find_statement(struct sqlite_link *link, const char *sql,
 
 static int bind_text(sqlite3_stmt *statement, int index, struct bl_text text)
 {
-    /* Empty, and not null. What is bound outlives the statement's run. */
+    /* Empty but not null. The bound value outlives the execution of the statement. */
     return sqlite3_bind_text64(statement, index, text.size > 0 ? text.data : "", text.size,
                                SQLITE_STATIC, SQLITE_UTF8);
 }

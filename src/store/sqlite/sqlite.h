@@ -1,5 +1,4 @@
-/* One SQLite file as a store. Everything here runs on worker threads, one at a time a connection.
- */
+/* One SQLite file as a store. All functions run on worker threads, one at a time per connection. */
 #ifndef BELAY_STORE_SQLITE_H
 #define BELAY_STORE_SQLITE_H
 
@@ -7,7 +6,7 @@
 
 #include "store/parts.h"
 
-/* "Bely": what says in the file's header that it is ours. */
+/* "Bely", the application id in the file header. */
 #define SQLITE_APPLICATION_ID 0x42656c79
 
 #define SQLITE_STATEMENTS_MAX 128
@@ -18,14 +17,14 @@ enum sqlite_synchronous {
     SQLITE_SYNCHRONOUS_FULL,
 };
 
-/* A connection with its statements, which are made once and found by the address of their text. */
+/* A connection with its prepared statements, which are found by the address of their text. */
 struct sqlite_link {
     sqlite3 *db; /* NULL: not open */
     const char *path;
     enum sqlite_synchronous synchronous;
     int wal_pages;  /* after the last commit */
-    bool untrusted; /* a sync of the log has failed: what it holds may not be on the disk */
-    bool damaged;   /* the file has been seen to be; it is not written to any more */
+    bool untrusted; /* a sync of the log has failed, so its contents may not be on disk */
+    bool damaged;   /* the file was found damaged, and is not written to any more */
     struct {
         const char *sql;
         sqlite3_stmt *statement;
@@ -36,7 +35,7 @@ struct sqlite_link {
 struct sqlite_store {
     char *path;
     bool reading;
-    bool immutable; /* read as a file that nobody writes: its folder cannot be written to */
+    bool immutable; /* read without locks, because its folder cannot be written to */
     struct sqlite_link writer;
     struct sqlite_link reader; /* opened when it is first needed */
 };
@@ -59,7 +58,7 @@ enum sqlite_line_type {
     SQLITE_LINE_END,
 };
 
-/* A line of any type: bl_store_line_record says which members each of them has. */
+/* A line of any type; bl_store_line_record says which members each type has. */
 struct sqlite_line {
     enum sqlite_line_type type;
     uint64_t schema;
@@ -67,7 +66,7 @@ struct sqlite_line {
     const char *run;
     const char *directory;
     const char *title;
-    const char *parent; /* NULL: none; as the next three, state and receipt */
+    const char *parent; /* may be NULL; so may the next three, state and receipt */
     const char *agent_of;
     const char *agent_turn;
     const char *persona;
@@ -89,7 +88,7 @@ struct sqlite_line {
     struct bl_text text; /* a prompt, a key */
     const struct bl_usage *usage;
     const struct bl_spent *spent;
-    const struct bl_json *json; /* what the line is about: a result, a receipt, a value, … */
+    const struct bl_json *json; /* the content of the line: a result, a receipt, a value, … */
     const struct bl_json *messages;
     const struct bl_json *yielded;
     const struct bl_json *const *events;
@@ -98,37 +97,39 @@ struct sqlite_line {
 
 /* ---- sqlite.c: connections, statements, errors ---- */
 
-/* Opens a connection with our settings. `flags` as of sqlite3_open_v2. */
+/* Opens a connection with our settings. `flags` are those of sqlite3_open_v2. */
 int sqlite_link_open(struct sqlite_link *link, const char *path, int flags, bool immutable,
                      struct bl_error *error);
 void sqlite_link_close(struct sqlite_link *link);
-/* The code of an SQLite result, explained; marks a damaged file. */
+/* Converts an SQLite result to a code with an error; marks a damaged file. */
 int sqlite_fail(struct sqlite_link *link, int result, const char *operation,
                 struct bl_error *error);
-/* A statement with its values: i int64_t, u uint64_t (at most INT64_MAX is kept), t struct bl_text,
- * s const char * (NULL: null), j struct bl_text (empty: null), b struct bl_text (bytes), d double.
- * NULL: `error` says why. */
+/* Reports that there is no space for a file, with the folder and what to do. Returns BL_ENOSPC. */
+int sqlite_full(const char *path, const char *operation, const char *cause, struct bl_error *error);
+/* Returns a statement with its values: i int64_t, u uint64_t (limited to INT64_MAX), t struct
+ * bl_text, s const char * (NULL: null), j struct bl_text (empty: null), b struct bl_text (bytes), d
+ * double. Returns NULL with `error` on failure. */
 sqlite3_stmt *sqlite_query(struct sqlite_link *link, struct bl_error *error, const char *sql,
                            const char *types, ...);
-/* 1: a row; 0: no more of them, or a code, and the statement is free again. */
+/* Returns 1 for a row. Returns 0 after the last row, or a code, and resets the statement. */
 int sqlite_next(struct sqlite_link *link, sqlite3_stmt *statement, struct bl_error *error);
-void sqlite_free(sqlite3_stmt *statement); /* makes it free again before its end; NULL is fine */
-/* Runs a statement that gives no rows. How many rows it changed, or a code. */
+void sqlite_free(sqlite3_stmt *statement); /* resets it before its end; NULL is allowed */
+/* Runs a statement without rows. Returns the number of rows changed, or a code. */
 int sqlite_change(struct sqlite_link *link, struct bl_error *error, const char *sql,
                   const char *types, ...);
-/* One integer of the first row; 0 when there is none. */
+/* Reads one integer from the first row; 0 if there is none. */
 int sqlite_integer(struct sqlite_link *link, struct bl_error *error, const char *sql,
                    int64_t *ret_value);
 int sqlite_execute(struct sqlite_link *link, const char *sql, struct bl_error *error);
-struct bl_text sqlite_text(sqlite3_stmt *statement, int column);  /* until the next step */
-struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column); /* so too */
+struct bl_text sqlite_text(sqlite3_stmt *statement, int column);  /* valid until the next step */
+struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column); /* valid until the next step */
 struct bl_text sqlite_copy(struct bl_arena *arena, sqlite3_stmt *statement, int column);
 const char *sqlite_string(struct bl_arena *arena, sqlite3_stmt *statement, int column);
 uint64_t sqlite_count(sqlite3_stmt *statement, int column);
-/* Five columns, from `column` on: input, output, cost, cost_max, cost_unknown. */
+/* Reads five columns starting at `column`: input, output, cost, cost_max, cost_unknown. */
 void sqlite_spent(sqlite3_stmt *statement, int column, struct bl_spent *ret_spent);
 
-/* ---- sqlite_schema.c ---- */
+/* ---- schema.c ---- */
 
 struct sqlite_migration {
     const char *sql;
@@ -137,57 +138,61 @@ struct sqlite_migration {
 extern const struct sqlite_migration sqlite_migrations[];
 extern const size_t sqlite_migration_count;
 
-/* Brings a file from its version to `count`, in one transaction; a file of that version or newer is
- * left alone. */
+/* Upgrades a file from its version to `count`, in one transaction. A file of that version or newer
+ * is left unchanged. */
 int sqlite_migrate(struct sqlite_link *link, const struct sqlite_migration *migrations,
                    size_t count, struct bl_error *error);
 
-/* ---- sqlite_open.c ---- */
+/* ---- open.c ---- */
 
 int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_error *error);
+int sqlite_check(const char *where, struct bl_error *error);
 void sqlite_close(void *state);
-/* The connection for reading. */
+/* Opens the connection for reading if it is not open. */
 int sqlite_reader(struct sqlite_store *store, struct bl_error *error);
 
-/* ---- sqlite_write.c, sqlite_read.c: batches ---- */
+/* ---- write.c, read.c: batches ---- */
 
 void sqlite_write(void *state, struct bl_list *jobs);
 void sqlite_read(void *state, struct bl_list *jobs);
 
-/* ---- Operations: each all or nothing in its batch ---- */
+/* ---- Operations: each is atomic within its batch ---- */
 
 int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error);
 int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
                          struct bl_error *error);
-/* Ends the attempt as if its commit had never been tried; for one that was refused after it may
+/* Ends the attempt as if its commit had not been tried, because the commit was refused after it may
  * have reached the file. */
 int sqlite_commit_void(struct sqlite_link *link, const struct store_write *write,
                        struct bl_error *error);
-/* The attempt of that id is not under way any more: 1; it was not: 0; or a code. */
+/* Removes a running attempt. Returns 1 if it was running, 0 if not, or a code. */
 int sqlite_end_running(struct sqlite_link *link, int64_t session, struct bl_text turn_id,
                        struct bl_error *error);
-/* Adds to journal and receipts what a settlement carries. */
+/* Adds the events and the receipt of a settlement to the journal and receipts. */
 int sqlite_add_beside(struct sqlite_link *link, int64_t session, const char *run,
                       struct bl_text events, const char *receipt_id, struct bl_text receipt,
                       struct bl_error *error);
 int sqlite_import(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_import_check(struct bl_text lines, struct bl_error *error);
+/* Copies a session under an unused id. */
+int sqlite_fork_session(struct sqlite_link *link, int64_t from, const char *id, int64_t wall_ns,
+                        int64_t *ret_session, struct bl_error *error);
 int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_delete(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look,
                           struct bl_error *error);
-/* What a held session writes of its cells; under its epoch, which has been looked at. */
+/* Writes for the cells of a held session, whose epoch has been checked. */
 int sqlite_cell_write(struct sqlite_link *link, struct store_write *write, struct bl_error *error);
-/* What a cell has stored: put, replaced, or deleted. */
+/* Sets, replaces or deletes a stored value. */
 int sqlite_cell_value_put(struct sqlite_link *link, int64_t session,
                           const struct bl_store_value *value, struct bl_error *error);
-/* An ended one, and a tombstone, from elsewhere. 0 and more, or a code. */
+/* Add an ended cell, or a tombstone, from an import. Return 0 or more, or a code. */
 int sqlite_cell_add(struct sqlite_link *link, int64_t session, const struct bl_store_cell *cell,
                     struct bl_error *error);
 int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
                          const struct bl_store_cell *cell, int64_t buried_wall_ns,
                          struct bl_error *error);
-/* Cells, tombstones and values of a session go. */
+/* Deletes the cells, tombstones and values of a session. */
 int sqlite_cells_delete(struct sqlite_link *link, int64_t session, struct bl_error *error);
 int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
 int sqlite_cell_buried(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
@@ -197,7 +202,7 @@ int sqlite_feature_write(struct sqlite_link *link, struct store_feature_write *w
                          struct bl_error *error);
 int sqlite_feature_release(struct sqlite_link *link, struct store_feature_write *write,
                            struct bl_error *error);
-/* The feature's key and newest generation. BL_ENOENT with a suggestion. */
+/* Returns the feature's key and newest generation. BL_ENOENT with a suggestion. */
 int sqlite_find_feature(struct sqlite_link *link, const char *repository, const char *id,
                         int64_t *ret_feature, uint64_t *ret_generation, struct bl_error *error);
 int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *look,
@@ -212,13 +217,13 @@ int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_er
 int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_error *error);
 int sqlite_task_begin(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
 int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
-/* Removes what has expired, and ends this one if its owner is gone. */
+/* Deletes expired tasks, and ends this one if its owner has ended. */
 int sqlite_task_settle(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
 int sqlite_task_get(struct sqlite_link *link, struct store_task *task, struct bl_error *error);
 
-/* ---- sqlite_hold.c: leases, and what is not found ---- */
+/* ---- hold.c: leases, and errors for missing sessions ---- */
 
-/* What can be held: the statements for its leases. */
+/* The statements for the leases of one kind of object. */
 struct sqlite_leased {
     const char *noun;
     const char *read, *take, *renew, *release;
@@ -237,42 +242,49 @@ struct sqlite_lease {
     int64_t until_wall_ns;
 };
 
-/* 1: found; 0: there is none; or a code. */
+/* Returns 1 if there is a lease, 0 if not, or a code. */
 int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                       struct sqlite_lease *ret_lease, struct bl_error *error);
-/* Somebody who may still write: alive here, or out of sight with a lease that has not ended. */
+/* True if the holder may still write: it is alive here, or not visible and its lease has not
+ * expired. */
 bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
                         int64_t wall_ns);
-/* Who that is, as the claimant sees it. */
+/* Fills in the owner as the claimant sees it. */
 void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_claimant *claimant,
                         struct bl_store_owner *ret_owner);
-/* 1: it is the claimant's now, its epoch one above that of before; 0: it binds somebody; or a code.
- */
+/* Takes the lease. Returns 1 if it now belongs to the claimant, with the epoch increased by one; 0
+ * if it binds another holder; or a code. */
 int sqlite_lease_take(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                       const struct store_claimant *claimant, struct sqlite_lease *ret_before,
                       struct bl_store_owner *ret_owner, struct bl_error *error);
-/* 1: done; 0: it is under another epoch; or a code. */
+/* Returns 1 if renewed, 0 if the lease has another epoch, or a code. */
 int sqlite_lease_renew(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                        uint64_t epoch, int64_t wall_ns, struct bl_error *error);
-/* One under another epoch is left as it is. */
+/* Releases the lease; one with another epoch is left unchanged. */
 int sqlite_lease_release(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                          uint64_t epoch, struct bl_error *error);
-/* Says with `code` who has it now. */
+/* Sets the error `code` with the present holder. */
 int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                         const char *id, int code, struct bl_error *error);
 
 #define SQLITE_SUGGEST_IDS_MAX 1000
 
-/* The hint of an error: the id nearest to the word, of those in the first column, or `otherwise`.
- */
+/* Sets the hint of an error to the id in the first column that is closest to the word, or to
+ * `otherwise`. */
 void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *word,
                     const char *otherwise, struct bl_error *error);
-/* The session's key. BL_ENOENT with a suggestion. */
+/* Returns the session's key. BL_ENOENT with a suggestion. */
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
                         struct bl_error *error);
 
 struct store_cursor *sqlite_export_new(const void *state, const char *id);
 int sqlite_export_next(struct store_cursor *cursor, struct bl_buffer *out, struct bl_error *error);
 void sqlite_export_free(struct store_cursor *cursor);
+
+/* ---- left.c ---- */
+
+/* Settles what a dead holder left in a session whose lease has just been taken; part of opening it.
+ */
+int sqlite_settle_left(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "helpers.h"
 
-/* A session with everything in it. */
+/* A session with all possible contents. */
 static void fill(struct bl_store *store)
 {
     struct holding holding;
@@ -29,7 +29,7 @@ static void fill(struct bl_store *store)
     CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", "note", "[1.50,\"\\ud83d\"]"), 0);
     CHECK_EQUAL(admit_cell(&holding, "c-live"), 0);
-    let_go(&holding);
+    release(&holding);
 }
 
 STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
@@ -38,8 +38,8 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
     struct bl_buffer out;
     fill(store);
     CHECK_EQUAL(export_to(store, "alpha", &out, NULL), 0);
-    /* What is under way is not history: turn_4 comes later, or as an attempt that was cut off, and
-     * c-live with its end. */
+    /* Running work is not history: turn_4 is exported when it has ended or was cut off, and c-live
+     * when it has ended. */
     static const char *const types[] = {
         "session", "turn",    "turn",       "attempt", "event",      "event",          "event",
         "receipt", "receipt", "checkpoint", "cell",    "cell_value", "cell_tombstone", "end"};
@@ -133,11 +133,11 @@ STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
     CHECK_EQUAL(holding.session.usage.input_tokens, 23);
     CHECK(cells_are(&holding, "c-1 | note=[1.5,\"\xef\xbf\xbd\"]"));
     CHECK_EQUAL(ask_integer(&second, "SELECT tombstones FROM store"), 1);
-    /* An id that was used elsewhere is used here. */
+    /* An id that was used in the exporting store counts as used here. */
     CHECK_EQUAL(admit_cell(&holding, "c-old"), BL_EEXIST);
     CHECK_EQUAL(admit_cell(&holding, "c-live"), 0);
-    let_go(&holding);
-    /* In the same store under another name, too, but for the name. */
+    release(&holding);
+    /* Also in the same store under another id; only the id differs. */
     CHECK_EQUAL(import_all(store, bl_buffer_text(&one), "beta"), 0);
     CHECK_EQUAL(export_to(store, "beta", &two, NULL), 0);
     CHECK_EQUAL(one.size, two.size + 1);
@@ -147,7 +147,7 @@ STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
     bl_store_close(store);
 }
 
-/* Takes its time, and commits in between. */
+/* Reads slowly, and commits in between. */
 struct slow {
     struct holding *holding;
     unsigned turns;
@@ -166,7 +166,7 @@ static int take_slowly(void *context, struct bl_text line)
     return 0;
 }
 
-STORE_TEST(an_export_tells_of_one_moment)
+STORE_TEST(export_shows_one_moment)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -185,11 +185,11 @@ STORE_TEST(an_export_tells_of_one_moment)
     CHECK_EQUAL(slow.turns, count);
     CHECK_EQUAL(slow.added, 5);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), count + 5);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(a_damaged_result_is_said)
+STORE_TEST(damaged_result_is_reported)
 {
     struct bl_store *store = store_at(place);
     struct bl_buffer out;
@@ -205,4 +205,4 @@ STORE_TEST(a_damaged_result_is_said)
 SUITE(sqlite_export, cmocka_unit_test(an_export_is_lines_with_a_beginning_and_an_end),
       cmocka_unit_test(every_line_fits_its_schema),
       cmocka_unit_test(what_is_exported_imported_and_exported_is_the_same),
-      cmocka_unit_test(an_export_tells_of_one_moment), cmocka_unit_test(a_damaged_result_is_said));
+      cmocka_unit_test(export_shows_one_moment), cmocka_unit_test(damaged_result_is_reported));

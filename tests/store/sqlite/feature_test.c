@@ -1,5 +1,5 @@
-/* Features between processes: one writer each, records and events whole or not at all, and whoever
- * was overtaken changes nothing. */
+/* Features in several processes: one writer for each, atomic records and events, and former owners
+ * that change nothing. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,27 +20,27 @@ static void report_write(struct grasp *grasp, int code)
            grasp->error.name);
 }
 
-/* Holds, says so, and stays. */
+/* Holds the feature, reports it, and stays. */
 static void play_hold(struct bl_store *store)
 {
     struct grasp grasp;
-    report("%s", bl_error_name(grasp_feature(&grasp, store, FEATURE)));
+    report("%s", bl_error_name(hold_feature(&grasp, store, FEATURE)));
 }
 
-/* Falls asleep, and tries to go on where it was. */
+/* Sleeps, and then tries to continue. */
 static void play_ghost(struct bl_store *store)
 {
     struct grasp grasp;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/A", "{\"of\":\"ghost\"}"), 0);
     raise(SIGSTOP);
     int code = put_records(&grasp, "task/A", "{\"late\":true}", "task/B", "{\"late\":true}");
     report_write(&grasp, code);
-    loosen(&grasp);
+    release_feature(&grasp);
     report("loosened");
 }
 
-/* The last number on record of the feature. */
+/* Returns the last number recorded for the feature. */
 static int64_t last_number(struct bl_store *store)
 {
     struct bl_arena arena = {0};
@@ -58,13 +58,13 @@ static int64_t last_number(struct bl_store *store)
     return number;
 }
 
-/* Writes for ever two records and an event that say the same number, each sixth time in a new
- * generation; says each that was answered. */
+/* Writes two records and an event with the same number forever, every sixth time in a new
+ * generation; reports each confirmed write. */
 static void play_writer(struct bl_store *store)
 {
     struct grasp grasp;
     char json[64];
-    int code = grasp_feature(&grasp, store, FEATURE);
+    int code = hold_feature(&grasp, store, FEATURE);
     report("%s %d", bl_error_name(code), (int)grasp.owner.life);
     struct bl_row records[2] = {{.name = "a"}, {.name = "b"}};
     struct bl_list list;
@@ -92,15 +92,15 @@ static void play_sync_fails(struct bl_store *store)
 {
     struct grasp grasp;
     bool once = strcmp(role_argument, "sync-fails") == 0;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_record(&grasp, "task/A", "{\"n\":1}"), 0);
     arm("faulty_writes", once ? 0 : 1000000);
     arm("faulty_syncs", 1);
     report_write(&grasp, put_records(&grasp, "task/A", "{\"n\":2}", NULL, "{\"n\":2}"));
     arm("faulty_writes", 0);
     report("%s", bl_error_kind_name(grasp.error.kind));
-    loosen(&grasp);
-    int code = grasp_feature(&grasp, store, FEATURE);
+    release_feature(&grasp);
+    int code = hold_feature(&grasp, store, FEATURE);
     report("%s %d", bl_error_name(code), (int)grasp.owner.life);
 }
 
@@ -116,7 +116,7 @@ static int play_full(void)
     }
     report("mounted");
     struct bl_store *store = store_at(&role_place);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "task/A", "{\"n\":1}", NULL, "{\"n\":1}"), 0);
     bl_buffer_init(&large, SIZE_MAX / 2);
     bl_buffer_append(&large, BL_TEXT("{\"n\":\""));
@@ -130,18 +130,18 @@ static int play_full(void)
     bl_buffer_done(&large);
     CHECK(records_are(store, NULL, "task/A={\"n\":1}"));
     report_write(&grasp, put_record(&grasp, "task/B", "{\"n\":3}"));
-    loosen(&grasp);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_DEAD);
     CHECK(records_are(store, NULL, "task/A={\"n\":1} task/B={\"n\":3}"));
     CHECK(events_are(store, 0, 0, "1={\"n\":1}"));
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
     CHECK_EQUAL(umount(role_place.folder), 0);
     return 0;
 }
 
-/* As somebody who may not write there. */
+/* Runs as a user without write permission. */
 static int play_read_only(void)
 {
     struct bl_store *store = NULL;
@@ -151,7 +151,7 @@ static int play_read_only(void)
     CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, NULL), 0);
     CHECK(records_are(store, NULL, "task/A={}"));
     CHECK(events_are(store, 0, 0, "1={}"));
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), BL_EACCES);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), BL_EACCES);
     CHECK_EQUAL(grasp.error.kind, BL_KIND_FILESYSTEM);
     bl_store_close(store);
     return 0;
@@ -180,7 +180,7 @@ int role_feature(void *argument BL_UNUSED)
     return 0;
 }
 
-/* ---- Who holds it ---- */
+/* ---- Owners ---- */
 
 static struct bl_store *store_elsewhere(const struct place *place)
 {
@@ -190,7 +190,7 @@ static struct bl_store *store_elsewhere(const struct place *place)
     return store;
 }
 
-STORE_TEST(F28_a_live_owner_refuses_and_a_dead_one_is_succeeded_at_once)
+STORE_TEST(F28_a_live_owner_keeps_its_feature_and_a_dead_one_loses_it_at_once)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -201,31 +201,31 @@ STORE_TEST(F28_a_live_owner_refuses_and_a_dead_one_is_succeeded_at_once)
     char text[64];
     actor_start(&actor, "feature", place, "hold", false);
     actor_expect(&actor, "no error");
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), BL_EBUSY);
     snprintf(text, sizeof text, "pid %d on ", (int)actor.pid);
     CHECK(strstr(grasp.error.message, text) != NULL);
     CHECK(strstr(grasp.error.hint, "--take-over") != NULL);
     CHECK(grasp.error.kind == BL_KIND_SESSION && grasp.owner.life == BL_OWNER_ALIVE);
     CHECK(grasp.owner.pid == actor.pid &&
           grasp.owner.pid_started == bl_store_process_started(actor.pid));
-    /* Alive, however silent. */
+    /* Alive, even without renewals. */
     change_file(place, "UPDATE feature_lease SET until = 0");
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), BL_EBUSY);
     actor_kill(&actor);
     CHECK_EQUAL(bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, NULL, &records, &owner,
                                       NULL, NULL),
                 0);
     CHECK(owner.life == BL_OWNER_DEAD && owner.pid == actor.pid);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK(grasp.owner.life == BL_OWNER_DEAD && grasp.owner.pid == actor.pid);
     CHECK(strncmp(grasp.owner.text, text, strlen(text)) == 0);
     CHECK_EQUAL(bl_store_feature_epoch(grasp.held), 2);
     bl_arena_done(&arena);
-    loosen(&grasp);
-    /* It is said once. */
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
+    /* Reported once. */
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_NONE);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
@@ -247,24 +247,24 @@ STORE_TEST(F28_of_many_processes_one_holds_the_feature)
     CHECK_EQUAL(ask_integer(place, "SELECT epoch FROM feature_lease"), 1);
 }
 
-/* Makes the lease look as if another had it: who that is for whoever holds it next. */
+/* Changes the lease as if another process held it. Returns the life that the next holder sees. */
 static int life_after(const struct place *place, struct bl_store *store, const char *change)
 {
     struct grasp grasp;
     char sql[256];
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
-    loosen(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
     snprintf(sql, sizeof sql, "UPDATE feature_lease SET owner = 'own_other', %s", change);
     change_file(place, sql);
-    int code = grasp_feature(&grasp, store, FEATURE);
+    int code = hold_feature(&grasp, store, FEATURE);
     bool free = grasp.owner.life == BL_OWNER_DEAD || grasp.owner.life == BL_OWNER_NONE;
     CHECK_EQUAL(code, free ? 0 : BL_EBUSY);
-    loosen(&grasp);
+    release_feature(&grasp);
     change_file(place, "UPDATE feature_lease SET owner = NULL");
     return (int)grasp.owner.life;
 }
 
-STORE_TEST(F28_a_pid_that_was_given_away_again_is_no_owner)
+STORE_TEST(F28_a_reused_pid_is_not_the_owner)
 {
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(life_after(place, store, "pid = pid"), BL_OWNER_ALIVE);
@@ -288,54 +288,54 @@ STORE_TEST(a_lease_of_a_feature_that_this_store_left_is_taken_again)
     struct bl_store_owner owner;
     struct grasp grasp;
     char sql[128];
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
-    loosen(&grasp);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
+    release_feature(&grasp);
     snprintf(sql, sizeof sql, "UPDATE feature_lease SET owner = '%s'", store->owner);
     change_file(place, sql);
     CHECK_EQUAL(bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, NULL, &records, &owner,
                                       NULL, NULL),
                 0);
     CHECK_EQUAL(owner.life, BL_OWNER_DEAD);
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(grasp.owner.life, BL_OWNER_DEAD);
     bl_arena_done(&arena);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
 }
 
-STORE_TEST(F27_another_host_waits_for_the_end_of_the_lease_which_each_write_renews)
+STORE_TEST(F27_another_host_waits_until_the_lease_expires_and_each_write_renews_it)
 {
     struct bl_store *store = store_at(place), *other = store_elsewhere(place);
     struct grasp here, there;
-    CHECK_EQUAL(grasp_feature(&here, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&here, store, FEATURE), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT until - since FROM feature_lease"),
                 30 * (int64_t)BL_NS_PER_S);
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), BL_EBUSY);
     CHECK_EQUAL(there.owner.life, BL_OWNER_OUT_OF_SIGHT);
     CHECK(strstr(there.error.hint, "lease") != NULL);
     CHECK(strstr(there.error.hint, "--take-over") == NULL);
-    /* A write that writes nothing renews, and is no change of the feature. */
+    /* A write without data renews the lease, and does not change the feature. */
     int64_t updated = ask_integer(place, "SELECT updated FROM feature");
     change_file(place, "UPDATE feature_lease SET until = 1");
     CHECK_EQUAL(bl_store_feature_write(here.held, &(struct bl_store_feature_write){0}, NULL), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT updated FROM feature"), updated);
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), BL_EBUSY);
     change_file(place, "UPDATE feature_lease SET until = 1");
     CHECK_EQUAL(put_record(&here, "a", "{}"), 0);
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), BL_EBUSY);
     change_file(place, "UPDATE feature_lease SET until = 1");
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), 0);
     CHECK_EQUAL(there.owner.life, BL_OWNER_DEAD);
-    loosen(&here);
+    release_feature(&here);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_lease WHERE owner IS NOT NULL"),
                 1);
     CHECK_EQUAL(put_record(&there, "a", "{\"of\":\"there\"}"), 0);
-    loosen(&there);
+    release_feature(&there);
     bl_store_close(other);
     bl_store_close(store);
 }
 
-/* All that is in the store of features. */
+/* Reads all feature data in the store. */
 static void read_all(const struct place *place, char *out, size_t out_size)
 {
     ask_text(place,
@@ -350,7 +350,7 @@ static void read_all(const struct place *place, char *out, size_t out_size)
              out, out_size);
 }
 
-STORE_TEST(F27_a_ghost_that_wakes_up_changes_not_a_row)
+STORE_TEST(F27_a_former_owner_that_wakes_up_changes_nothing)
 {
     struct bl_store *other = store_elsewhere(place);
     struct actor actor;
@@ -359,9 +359,9 @@ STORE_TEST(F27_a_ghost_that_wakes_up_changes_not_a_row)
     int status = 0;
     actor_start(&actor, "feature", place, "ghost", false);
     CHECK(waitpid(actor.pid, &status, WUNTRACED) == actor.pid && WIFSTOPPED(status));
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), BL_EBUSY);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), BL_EBUSY);
     change_file(place, "UPDATE feature_lease SET until = 1");
-    CHECK_EQUAL(grasp_feature(&there, other, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&there, other, FEATURE), 0);
     CHECK(there.owner.life == BL_OWNER_DEAD && there.owner.pid == actor.pid);
     CHECK(records_are(other, NULL, "task/A={\"of\":\"ghost\"}"));
     read_all(place, before, sizeof before);
@@ -372,7 +372,7 @@ STORE_TEST(F27_a_ghost_that_wakes_up_changes_not_a_row)
     read_all(place, after, sizeof after);
     CHECK(strcmp(before, after) == 0);
     CHECK_EQUAL(put_record(&there, "task/A", "{}"), 0);
-    loosen(&there);
+    release_feature(&there);
     actor_kill(&actor);
     bl_store_close(other);
 }
@@ -397,8 +397,8 @@ STORE_TEST(a_stale_write_takes_no_other_of_its_batch_along)
     int results[2] = {0};
     struct bl_store *store = store_at(place);
     struct grasp stale, well;
-    CHECK_EQUAL(grasp_feature(&stale, store, FEATURE), 0);
-    CHECK_EQUAL(grasp_feature(&well, store, "FEAT-BILL"), 0);
+    CHECK_EQUAL(hold_feature(&stale, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&well, store, "FEAT-BILL"), 0);
     change_file(place, "UPDATE feature_lease SET epoch = epoch + 1 WHERE feature = 1");
     store->writer.run = count_batches;
     batches = 0;
@@ -416,17 +416,17 @@ STORE_TEST(a_stale_write_takes_no_other_of_its_batch_along)
                 BL_EBUSY);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_record WHERE feature = 2"), 1);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_record"), 1);
-    loosen(&stale);
+    release_feature(&stale);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_lease WHERE owner IS NOT NULL"),
                 2);
-    loosen(&well);
+    release_feature(&well);
     bl_store_close(store);
 }
 
 /* ---- Kills ---- */
 
-/* What was answered is there, and at most one write more: both records and the event of it, under
- * the generation that it began. Returns the number of the last. */
+/* Checks the writes: confirmed ones are there, with at most one more: both records and the event,
+ * in the generation that it started. Returns the last number. */
 static int64_t check_written(const struct place *place, int64_t answered)
 {
     char text[64];
@@ -481,7 +481,7 @@ static int kill_writers(void *argument BL_UNUSED)
     return 0;
 }
 
-static void F14_a_writer_killed_at_any_moment_leaves_whole_writes(void **state BL_UNUSED)
+static void F14_a_writer_killed_at_any_moment_leaves_complete_writes(void **state BL_UNUSED)
 {
     run_in_loop(kill_writers, NULL);
 }
@@ -504,7 +504,7 @@ STORE_TEST(a_write_whose_sync_failed_never_comes_back)
     bl_store_close(store);
 }
 
-STORE_TEST(a_write_that_cannot_be_taken_back_is_unknown)
+STORE_TEST(write_that_cannot_be_undone_is_unknown)
 {
     struct actor actor;
     actor_start(&actor, "feature", place, "void-fails", true);
@@ -512,7 +512,7 @@ STORE_TEST(a_write_that_cannot_be_taken_back_is_unknown)
     actor_expect(&actor, "filesystem");
     actor_kill(&actor);
     struct bl_store *store = store_at(place);
-    /* Old or new, and the event with it. */
+    /* The old or the new record, and the event with the new one. */
     bool there = ask_integer(place, "SELECT count(*) FROM feature_event") == 1;
     CHECK(records_are(store, NULL, there ? "task/A={\"n\":2}" : "task/A={\"n\":1}"));
     bl_store_close(store);
@@ -551,9 +551,9 @@ STORE_TEST(features_are_read_in_a_folder_that_cannot_be_written_to)
     struct bl_store *store = store_at(place);
     struct grasp grasp;
     struct actor actor;
-    CHECK_EQUAL(grasp_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "task/A", "{}", NULL, "{}"), 0);
-    loosen(&grasp);
+    release_feature(&grasp);
     bl_store_close(store);
     CHECK_EQUAL(chmod(place->path, 0444), 0);
     CHECK_EQUAL(chmod(place->folder, 0555), 0);
@@ -563,15 +563,15 @@ STORE_TEST(features_are_read_in_a_folder_that_cannot_be_written_to)
 }
 
 SUITE(sqlite_feature,
-      cmocka_unit_test(F28_a_live_owner_refuses_and_a_dead_one_is_succeeded_at_once),
+      cmocka_unit_test(F28_a_live_owner_keeps_its_feature_and_a_dead_one_loses_it_at_once),
       cmocka_unit_test(F28_of_many_processes_one_holds_the_feature),
-      cmocka_unit_test(F28_a_pid_that_was_given_away_again_is_no_owner),
+      cmocka_unit_test(F28_a_reused_pid_is_not_the_owner),
       cmocka_unit_test(a_lease_of_a_feature_that_this_store_left_is_taken_again),
-      cmocka_unit_test(F27_another_host_waits_for_the_end_of_the_lease_which_each_write_renews),
-      cmocka_unit_test(F27_a_ghost_that_wakes_up_changes_not_a_row),
+      cmocka_unit_test(F27_another_host_waits_until_the_lease_expires_and_each_write_renews_it),
+      cmocka_unit_test(F27_a_former_owner_that_wakes_up_changes_nothing),
       cmocka_unit_test(a_stale_write_takes_no_other_of_its_batch_along),
-      cmocka_unit_test(F14_a_writer_killed_at_any_moment_leaves_whole_writes),
+      cmocka_unit_test(F14_a_writer_killed_at_any_moment_leaves_complete_writes),
       cmocka_unit_test(a_write_whose_sync_failed_never_comes_back),
-      cmocka_unit_test(a_write_that_cannot_be_taken_back_is_unknown),
+      cmocka_unit_test(write_that_cannot_be_undone_is_unknown),
       cmocka_unit_test(disk_full_in_the_store_leaves_old_records_whole),
       cmocka_unit_test(features_are_read_in_a_folder_that_cannot_be_written_to));

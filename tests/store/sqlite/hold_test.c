@@ -4,7 +4,7 @@
 
 #include "helpers.h"
 
-/* The only receipt in the store fits its schema, and says this. */
+/* Checks that the only receipt in the store fits its schema and has this content. */
 static void check_receipt(const struct place *place, const char *id, const char *turn)
 {
     char path[4096], body[2048];
@@ -32,7 +32,7 @@ static void check_receipt(const struct place *place, const char *id, const char 
             CHECK_EQUAL(ms, 0);
         }
         CHECK(!bl_json_boolean(bl_json_get(value, BL_TEXT("cancel_observed")), true));
-        /* It left no record of its processes. */
+        /* The owner left no records of its processes. */
         CHECK(bl_json_is(bl_json_get(value, BL_TEXT("survivors")), BL_JSON_NULL));
         CHECK(bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("unverified"))),
                             BL_TEXT("no record of its processes was found")));
@@ -44,7 +44,7 @@ static void check_receipt(const struct place *place, const char *id, const char 
     bl_arena_done(&arena);
 }
 
-STORE_TEST(a_holder_that_was_killed_is_succeeded_at_once)
+STORE_TEST(session_of_a_killed_holder_is_taken_over_at_once)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -66,16 +66,16 @@ STORE_TEST(a_holder_that_was_killed_is_succeeded_at_once)
     check_receipt(place, recovery->receipt_id, "turn_cut");
     ask_text(place, "SELECT lines FROM journal ORDER BY key DESC", journal, sizeof journal);
     CHECK(strstr(journal, "\"type\":\"receipt\"") != NULL && strstr(journal, "\"seq\":1") != NULL);
-    let_go(&holding);
-    /* It is said once. */
+    release(&holding);
+    /* Reported once. */
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK(!bl_store_session_recovery(holding.held)->owner_died);
     CHECK_EQUAL(bl_store_session_recovery(holding.held)->cut_off[0], '\0');
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(a_process_that_ended_without_a_word_is_succeeded_too)
+STORE_TEST(session_of_a_process_that_exited_without_release_is_taken_over)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -89,7 +89,7 @@ STORE_TEST(a_process_that_ended_without_a_word_is_succeeded_too)
     actor_start(&actor, "opener", place, "alpha", false);
     actor_expect(&actor, "BL_EBUSY");
     CHECK_EQUAL(actor_end(&actor), 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -112,7 +112,7 @@ STORE_TEST(of_two_processes_one_holds_the_session)
     bl_store_close(store);
 }
 
-/* Makes the lease look as if another had it, and holds. */
+/* Changes the lease as if another process held it, and holds the session. */
 static int hold_after(const struct place *place, struct bl_store *store, const char *change)
 {
     struct holding holding;
@@ -120,22 +120,22 @@ static int hold_after(const struct place *place, struct bl_store *store, const c
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     snprintf(sql, sizeof sql, "UPDATE lease SET owner = 'own_other', %s", change);
     change_file(place, sql);
-    let_go(&holding);
+    release(&holding);
     snprintf(sql, sizeof sql, "UPDATE lease SET owner = 'own_other'");
     change_file(place, sql);
     int code = hold(&holding, store, "alpha");
     if (code == 0)
         CHECK(bl_store_session_recovery(holding.held)->owner_died);
-    let_go(&holding);
+    release(&holding);
     change_file(place, "UPDATE lease SET owner = NULL");
     return code;
 }
 
-STORE_TEST(who_is_alive_is_told_by_host_boot_namespace_pid_and_start)
+STORE_TEST(live_holder_is_identified_by_host_boot_namespace_pid_and_start)
 {
     struct bl_store *store = store_at(place);
     CHECK_EQUAL(hold_after(place, store, "pid = pid"), BL_EBUSY);
-    CHECK_EQUAL(hold_after(place, store, "until = 0"), BL_EBUSY); /* alive, however silent */
+    CHECK_EQUAL(hold_after(place, store, "until = 0"), BL_EBUSY); /* alive, even without renewals */
     CHECK_EQUAL(hold_after(place, store, "started = started + 1"), 0);
     CHECK_EQUAL(hold_after(place, store, "pid = 4194305"), 0);
     CHECK_EQUAL(hold_after(place, store, "boot = 'before'"), 0);
@@ -161,8 +161,8 @@ STORE_TEST(another_host_waits_for_the_end_of_the_lease)
     change_file(place, "UPDATE lease SET until = 1");
     CHECK_EQUAL(hold(&there, other, "alpha"), 0);
     CHECK(bl_store_session_recovery(there.held)->owner_died);
-    let_go(&there);
-    let_go(&here);
+    release(&there);
+    release(&here);
     bl_store_close(other);
     bl_store_close(store);
 }
@@ -173,19 +173,19 @@ STORE_TEST(a_lease_that_this_store_left_is_taken_again)
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(begin_turn(&holding, "turn_1"), 0);
-    let_go(&holding);
-    /* As after a commit of which nobody knows: the handle is gone, the lease is not. */
+    release(&holding);
+    /* As after a commit with an unknown result: the handle is closed, but the lease is held. */
     char sql[128];
     snprintf(sql, sizeof sql, "UPDATE lease SET owner = '%s'", store->owner);
     change_file(place, sql);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK(bl_store_session_recovery(holding.held)->owner_died);
     CHECK(strcmp(bl_store_session_recovery(holding.held)->cut_off, "turn_1") == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(a_lease_ends_in_the_instant_that_it_names)
+STORE_TEST(lease_expires_exactly_at_its_time)
 {
     struct bl_store *store = store_at(place);
     struct store_identity self, other;
@@ -206,7 +206,8 @@ STORE_TEST(a_lease_ends_in_the_instant_that_it_names)
 STORE_TEST(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run)
 {
     static const struct {
-        const char *journal; /* beside the turns, whose last event has number 3; NULL: none */
+        const char *journal; /* in addition to the turns, whose last event has number 3; NULL:
+                                none */
         int64_t next;
     } rows[] = {
         {NULL, 4}, {"{\"seq\":8}\n{\"seq\":9}\n", 10}, {"{\"seq\":2}\n", 4}, {"{\"seq\":-2}\n", 4}};
@@ -222,13 +223,13 @@ STORE_TEST(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run)
                                             "", (struct bl_text){0}, NULL),
                         0);
         CHECK_EQUAL(begin_turn(&holding, "turn_2"), 0);
-        let_go(&holding);
+        release(&holding);
         CHECK_EQUAL(hold(&holding, store, id), 0);
         const struct bl_store_recovery *recovery = bl_store_session_recovery(holding.held);
         CHECK(!recovery->owner_died && strcmp(recovery->cut_off, "turn_2") == 0);
         CHECK_EQUAL(recovery->left.survivors, BL_SURVIVORS_UNKNOWN);
         CHECK(strcmp(recovery->left.unverified, "this process lost its hold on the session") == 0);
-        let_go(&holding);
+        release(&holding);
         snprintf(sql, sizeof sql,
                  "SELECT json_extract(lines, '$.seq') FROM journal WHERE session = (SELECT key FROM"
                  " session WHERE id = '%s') ORDER BY key DESC LIMIT 1",
@@ -244,21 +245,21 @@ STORE_TEST(a_session_with_damaged_messages_is_named)
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
-    let_go(&holding);
+    release(&holding);
     change_file(place, "UPDATE turn SET messages = '[{\"role\":3}]'");
     CHECK_EQUAL(hold(&holding, store, "alpha"), BL_EPARSE);
     CHECK(strstr(holding.error.message, "turn 1 of session alpha") != NULL);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 0);
     bl_store_close(store);
 }
 
-SUITE(sqlite_hold, cmocka_unit_test(a_holder_that_was_killed_is_succeeded_at_once),
-      cmocka_unit_test(a_process_that_ended_without_a_word_is_succeeded_too),
+SUITE(sqlite_hold, cmocka_unit_test(session_of_a_killed_holder_is_taken_over_at_once),
+      cmocka_unit_test(session_of_a_process_that_exited_without_release_is_taken_over),
       cmocka_unit_test(of_two_processes_one_holds_the_session),
-      cmocka_unit_test(who_is_alive_is_told_by_host_boot_namespace_pid_and_start),
+      cmocka_unit_test(live_holder_is_identified_by_host_boot_namespace_pid_and_start),
       cmocka_unit_test(another_host_waits_for_the_end_of_the_lease),
       cmocka_unit_test(a_lease_that_this_store_left_is_taken_again),
-      cmocka_unit_test(a_lease_ends_in_the_instant_that_it_names),
+      cmocka_unit_test(lease_expires_exactly_at_its_time),
       cmocka_unit_test(a_receipt_of_a_cut_off_turn_has_the_next_number_of_its_run),
       cmocka_unit_test(a_session_with_damaged_messages_is_named));

@@ -9,7 +9,7 @@
     ",\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","                                      \
     "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
     "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":" context "}\n"
-/* As files were before there were sub-agents and summaries. */
+/* The format before sub-agents and summaries. */
 #define HEAD HEAD_WITH("")
 #define SPENT(cost)                                                                                \
     "{\"input_tokens\":9,\"output_tokens\":8,\"cost_usd\":" cost ",\"cost_usd_max\":" cost "}"
@@ -71,7 +71,7 @@ static int import_text(struct bl_store *store, const char *text, struct bl_error
     return code;
 }
 
-STORE_TEST(a_session_comes_in_whole)
+STORE_TEST(session_is_imported_completely)
 {
     struct bl_store *store = store_at(place);
     struct bl_error error;
@@ -82,7 +82,7 @@ STORE_TEST(a_session_comes_in_whole)
     CHECK_EQUAL(holding.session.turns_in_context, 1);
     CHECK_EQUAL(holding.session.usage.output_tokens, 4);
     add_turn(&holding, "turn_9");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(import_text(store, HEAD TURN END("2"), &error), BL_EEXIST);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
     /* The model may see none of the turns. */
@@ -91,11 +91,11 @@ STORE_TEST(a_session_comes_in_whole)
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.session.turns_total, 1);
     CHECK_EQUAL(holding.session.turns_in_context, 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(what_a_sub_agent_and_a_summary_are_comes_in)
+STORE_TEST(sub_agent_and_summary_are_imported)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -107,18 +107,18 @@ STORE_TEST(what_a_sub_agent_and_a_summary_are_comes_in)
     CHECK(strcmp(view.summary.agent_of, "above") == 0);
     CHECK(strcmp(view.summary.agent_turn, "turn_0") == 0);
     CHECK(strcmp(view.summary.persona, "explore") == 0);
-    /* Also what no turn used. */
+    /* Includes what was used outside turns. */
     CHECK_EQUAL(view.summary.usage.input_tokens, 7);
     CHECK_EQUAL(view.summary.spent.usage.output_tokens, 8);
     CHECK(!view.summary.spent.cost_unknown && view.summary.spent.cost_usd == 0.5);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK(has_summary(&holding, "s"));
-    let_go(&holding);
+    release(&holding);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
 
-STORE_TEST(what_cells_left_comes_in)
+STORE_TEST(cells_values_and_tombstones_are_imported)
 {
     struct bl_store *store = store_at(place);
     struct bl_error error;
@@ -139,16 +139,16 @@ STORE_TEST(what_cells_left_comes_in)
                 4);
     ask_text(place, "SELECT terminal FROM cell", terminal, sizeof terminal);
     CHECK(strcmp(terminal, ENDED) == 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(what_came_in_goes_out_byte_by_byte)
+STORE_TEST(import_is_exported_byte_for_byte)
 {
     static const char *const texts[] = {
         HEAD_OF_AGENT TURN ATTEMPT EVENT("run_1", "{\"seq\":9}") RECEIPT("rcp_1") CHECKPOINT("n")
             CELL VALUE("k") TOMBSTONE("c-2") END("9"),
-        /* Days at the edges of months, years and the epoch; ids as long as they may be. */
+        /* Days at the edges of months, years and the epoch; ids of the maximum length. */
         HEAD_OF_AGENT TURN BEGUN_AT("turn_2", "2024-02-29T00:00:00.000Z") BEGUN_AT(
             "turn_3", "2000-03-01T23:59:59.999Z") BEGUN_AT("turn_4", "1970-01-01T00:00:00.000Z")
             BEGUN_AT("turn_5", "1969-12-31T10:20:30.400Z")
@@ -175,7 +175,7 @@ STORE_TEST(what_came_in_goes_out_byte_by_byte)
     bl_store_close(store);
 }
 
-STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
+STORE_TEST(invalid_line_is_named_and_nothing_is_imported)
 {
     static const struct {
         const char *text;
@@ -183,9 +183,9 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         const char *word;
     } cases[] = {
         {"", "line 1:", "end, is missing"},
-        {HEAD TURN, "line 3:", "the file was cut"},
-        {HEAD_OF_SCHEMA("2", "1") TURN END("2"), "line 1:", "only schema 1"},
-        {HEAD_OF_SCHEMA("0", "1") TURN END("2"), "line 1:", "only schema 1"},
+        {HEAD TURN, "line 3:", "the file is truncated"},
+        {HEAD_OF_SCHEMA("2", "1") TURN END("2"), "line 1:", "unsupported schema"},
+        {HEAD_OF_SCHEMA("0", "1") TURN END("2"), "line 1:", "unsupported schema"},
         {HEAD_WITH(",\"agent_of\":\"../x\"") TURN END("2"), "line 1:", "agent_of: expected an id"},
         {HEAD_WITH(",\"agent_of\":7") TURN END("2"), "line 1:", "agent_of: "},
         {HEAD_WITH(",\"agent_turn\":\"\"") TURN END("2"), "line 1:", "agent_turn: "},
@@ -194,22 +194,24 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
          "line 1:", "spent: "},
         {HEAD_WITH(",\"usage\":{}") TURN END("2"), "line 1:", "usage.input_tokens: missing"},
         {HEAD_WITH(",\"summary\":{}") TURN END("2"), "line 1:", "summary: expected a list"},
-        {HEAD_WITH(",\"summary\":[{\"role\":\"dog\"}]") TURN END("2"), "line 1:", "messages"},
+        {HEAD_WITH(",\"summary\":[{\"role\":\"dog\"}]") TURN END("2"),
+         "line 1:", "summary[0].role: expected one of user, assistant"},
         {HEAD TURN END("1"), "line 3:", "number of lines"},
-        {HEAD TURN END("2") TURN, "line 4:", "follows the last"},
+        {HEAD TURN END("2") TURN, "line 4:", "after the last line"},
         {HEAD END("1"), "line 2:", "fewer turns"},
         {TURN END("1"), "line 1:", "not an exported session"},
         {HEAD HEAD TURN END("3"), "line 2:", "second line"},
-        {HEAD TURN_NUMBERED("2") END("2"), "line 2:", "missing before"},
-        {HEAD TURN TURN END("3"), "line 3:", "twice"},
-        {HEAD TURN_WITH("1", "[{\"role\":\"dog\"}]", "[]") END("2"), "line 2:", "messages: "},
+        {HEAD TURN_NUMBERED("2") END("2"), "line 2:", "missing or duplicate turn"},
+        {HEAD TURN TURN END("3"), "line 3:", "missing or duplicate turn"},
+        {HEAD TURN_WITH("1", "[{\"role\":\"dog\"}]", "[]") END("2"),
+         "line 2:", "messages[0].role: expected one of user, assistant"},
         {HEAD TURN_WITH("1", "{}", "[]") END("2"), "line 2:", "messages: expected a list"},
         {HEAD TURN_WITH("1", MESSAGES, "[{},1]") END("2"),
          "line 2:", "events[1]: expected an object"},
         {HEAD TURN_WITH("1", MESSAGES, "{}") END("2"), "line 2:", "events: expected a list"},
         {HEAD TURN_NUMBERED("-1") END("2"), "line 2:", "number: expected a whole number"},
         {HEAD TURN_NUMBERED("true") END("2"), "line 2:", "number: "},
-        {HEAD TURN ATTEMPT ATTEMPT END("4"), "line 4:", "same id"},
+        {HEAD TURN ATTEMPT ATTEMPT END("4"), "line 4:", "duplicate id"},
         {HEAD "{\"type\":\"turn\",\"number\":1}\n" END("2"), "line 2:", "id: missing"},
         {HEAD "{\"type\":\"turn\"\n" END("2"), "line 2:", "expected"},
         {HEAD "[]\n" END("2"), "line 2:", "expected an object"},
@@ -219,7 +221,7 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD "{\"type\":\"checkpoint\",\"name\":\"n\"}\n" END("2"),
          "line 2:", "checkpoint: missing"},
         {HEAD_OF_CONTEXT("0") TURN END("2"), "line 1:", "context_from: "},
-        {HEAD_OF_CONTEXT("3") TURN END("2"), "line 1:", "outside of the turns"},
+        {HEAD_OF_CONTEXT("3") TURN END("2"), "line 1:", "outside the turns"},
         {HEAD BEGUN_AT("turn_2", "2026-02-29T00:00:00.000Z") END("2"), "line 2:", "a time"},
         {HEAD BEGUN_AT("turn_2", "2026-13-01T00:00:00.000Z") END("2"), "line 2:", "a time"},
         {HEAD BEGUN_AT("turn_2", "2026-12-01T24:00:00.000Z") END("2"), "line 2:", "a time"},
@@ -236,13 +238,13 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
          "line 2:", "result: "},
         {HEAD EVENT(SEVENTY_ONE "x", "{}") END("2"),
          "line 2:", "run: expected a string of at most 71"},
-        {HEAD RECEIPT("rcp_1") RECEIPT("rcp_1") END("3"), "line 3:", "same id"},
+        {HEAD RECEIPT("rcp_1") RECEIPT("rcp_1") END("3"), "line 3:", "duplicate id"},
         {HEAD RECEIPT(THIRTY_ONE "x") END("2"), "line 2:", "id: expected a string of 1 to 31"},
-        {HEAD CHECKPOINT("n") CHECKPOINT("n") END("3"), "line 3:", "same id"},
+        {HEAD CHECKPOINT("n") CHECKPOINT("n") END("3"), "line 3:", "duplicate id"},
         {HEAD CHECKPOINT("") END("2"), "line 2:", "name: "},
         {HEAD VALUE(KEY_LONGEST "x") END("2"), "line 2:", "key: expected a string of 1 to 256"},
-        {HEAD CELL CELL END("3"), "line 3:", "same id"},
-        {HEAD CELL TOMBSTONE("c-1") END("3"), "line 3:", "same id"},
+        {HEAD CELL CELL END("3"), "line 3:", "duplicate id"},
+        {HEAD CELL TOMBSTONE("c-1") END("3"), "line 3:", "duplicate id"},
         {HEAD TOMBSTONE("../x") END("2"), "line 2:", "id: expected an id"},
         {HEAD CELL_WITH("c-1", "0123", "2", "true", ENDED, "0") END("2"),
          "line 2:", "digest: expected 64"},
@@ -252,12 +254,12 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         {HEAD CELL_WITH("c-1", DIGEST, "3", "true", ENDED, "0") END("2"), "line 2:", "outcome"},
         {HEAD CELL_WITH("c-1", DIGEST, "2", "false", ENDED, "0") END("2"), "line 2:", "outcome"},
         {HEAD CELL_WITH("c-1", DIGEST, "2", "true", "null", "0") END("2"), "line 2:", "outcome: "},
-        {HEAD CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "1") END("2"), "line 2:", "an outcome"},
+        {HEAD CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "1") END("2"), "line 2:", "the outcome"},
         {HEAD CELL_WITH("c-1", DIGEST, "2", "true", ENDED, "3,\"yielded\":" OUTCOME("yielded", "3"))
              END("2"),
          "line 2:", "after its end"},
         {HEAD VALUE("") END("2"), "line 2:", "key: "},
-        {HEAD VALUE("k") VALUE("k") END("3"), "line 3:", "same id"},
+        {HEAD VALUE("k") VALUE("k") END("3"), "line 3:", "duplicate id"},
         {HEAD "{\"type\":\"cell_value\",\"key\":\"k\"}\n" END("2"), "line 2:", "value: missing"},
     };
     struct bl_store *store = store_at(place);
@@ -267,8 +269,9 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
         CHECK_EQUAL(error.kind, BL_KIND_PARSE);
         bool told = strstr(error.message, cases[i].line) != NULL &&
                     strstr(error.message, cases[i].word) != NULL;
-        if (!CHECK(told))
+        if (!told)
             fprintf(stderr, "case %zu: %s\n", i, error.message);
+        CHECK(told);
     }
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 0);
@@ -276,7 +279,7 @@ STORE_TEST(what_is_wrong_is_named_by_its_line_and_nothing_comes_in)
     bl_store_close(store);
 }
 
-STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
+STORE_TEST(any_change_to_a_file_is_refused_or_imported_correctly)
 {
     static const char text[] = HEAD_OF_AGENT TURN ATTEMPT CELL VALUE("k") TOMBSTONE("c-2") END("6");
     struct bl_store *store = store_at(place);
@@ -303,9 +306,9 @@ STORE_TEST(any_change_to_a_file_is_refused_or_comes_in_well)
     bl_store_close(store);
 }
 
-SUITE(sqlite_import, cmocka_unit_test(a_session_comes_in_whole),
-      cmocka_unit_test(what_a_sub_agent_and_a_summary_are_comes_in),
-      cmocka_unit_test(what_cells_left_comes_in),
-      cmocka_unit_test(what_came_in_goes_out_byte_by_byte),
-      cmocka_unit_test(what_is_wrong_is_named_by_its_line_and_nothing_comes_in),
-      cmocka_unit_test(any_change_to_a_file_is_refused_or_comes_in_well));
+SUITE(sqlite_import, cmocka_unit_test(session_is_imported_completely),
+      cmocka_unit_test(sub_agent_and_summary_are_imported),
+      cmocka_unit_test(cells_values_and_tombstones_are_imported),
+      cmocka_unit_test(import_is_exported_byte_for_byte),
+      cmocka_unit_test(invalid_line_is_named_and_nothing_is_imported),
+      cmocka_unit_test(any_change_to_a_file_is_refused_or_imported_correctly));

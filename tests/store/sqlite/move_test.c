@@ -27,8 +27,8 @@ STORE_TEST(a_fork_has_the_same_turns_and_goes_its_own_way)
     CHECK_EQUAL(bl_session_id_check(id, NULL), 0);
     CHECK_EQUAL(bl_store_fork(store, "alpha", "beta", &arena, &id, &error), BL_EEXIST);
     CHECK_EQUAL(bl_store_fork(store, "gamma", NULL, &arena, &id, NULL), BL_ENOENT);
-    let_go(&first);
-    let_go(&second);
+    release(&first);
+    release(&second);
     bl_arena_done(&arena);
     bl_store_close(store);
 }
@@ -49,7 +49,7 @@ STORE_TEST(a_session_is_deleted_with_all_that_belongs_to_it)
     CHECK_EQUAL(bl_store_checkpoint_put(holding.held, "plan", BL_TEXT("1"), NULL), 0);
     CHECK_EQUAL(bl_store_delete(store, "alpha", &error), BL_EBUSY);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
     CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), BL_ENOENT);
     CHECK_EQUAL(ask_integer(place,
@@ -60,7 +60,7 @@ STORE_TEST(a_session_is_deleted_with_all_that_belongs_to_it)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM journal"), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn WHERE events <> ''"), 1);
-    let_go(&other);
+    release(&other);
     bl_store_close(store);
 }
 
@@ -72,7 +72,7 @@ static int hold_child(struct holding *holding, struct bl_store *store, const cha
                          .id = id, .run_id = "run_1", .agent_of = agent_of, .persona = "worker"});
 }
 
-STORE_TEST(a_fork_has_the_summary_and_is_nobodys_sub_agent)
+STORE_TEST(fork_has_the_summary_and_no_parent_agent)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -80,24 +80,24 @@ STORE_TEST(a_fork_has_the_summary_and_is_nobodys_sub_agent)
     const char *id = NULL;
     struct holding holding;
     CHECK_EQUAL(hold_child(&holding, store, "below", "child"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold_child(&holding, store, "child", "alpha"), 0);
     add_turn(&holding, "turn_1");
     CHECK_EQUAL(compact_session(&holding, 1, "the first"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_fork(store, "child", "fork", &arena, &id, NULL), 0);
     CHECK_EQUAL(hold(&holding, store, "fork"), 0);
     CHECK(has_summary(&holding, "the first"));
     CHECK_EQUAL(holding.session.turns_in_context, 0);
     CHECK_EQUAL(holding.session.usage.input_tokens, 13);
     CHECK_EQUAL(compact_session(&holding, 0, "another"), 0);
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_show(store, &arena, "fork", &view, NULL), 0);
     CHECK(view.summary.agent_of == NULL && view.summary.persona == NULL);
     CHECK_EQUAL(hold(&holding, store, "child"), 0);
     CHECK(has_summary(&holding, "the first"));
-    let_go(&holding);
-    /* Nor has it any below itself. */
+    release(&holding);
+    /* It has no sub-agents' sessions either. */
     CHECK_EQUAL(bl_store_delete(store, "fork", NULL), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 2);
     bl_arena_done(&arena);
@@ -122,16 +122,16 @@ STORE_TEST(a_session_is_deleted_with_those_of_its_sub_agents)
         add_turn(&holdings[i], "turn_1");
         CHECK_EQUAL(compact_session(&holdings[i], 1, "all"), 0);
         if (i != 3)
-            let_go(&holdings[i]);
+            release(&holdings[i]);
     }
-    /* One of them is at work: none is deleted. */
+    /* One of them is running: none is deleted. */
     CHECK_EQUAL(bl_store_delete(store, "alpha", &error), BL_EBUSY);
     CHECK_EQUAL(error.kind, BL_KIND_SESSION);
     CHECK(strstr(error.message, "grandchild") != NULL);
     CHECK(strstr(error.hint, "belay cancel grandchild") != NULL);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 5);
-    let_go(&holdings[3]);
-    /* A circle has an end. */
+    release(&holdings[3]);
+    /* A cycle ends. */
     change_file(place, "UPDATE session SET agent_of = 'grandchild' WHERE id = 'alpha'");
     CHECK_EQUAL(bl_store_delete(store, "alpha", NULL), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM session"), 1);
@@ -144,5 +144,5 @@ STORE_TEST(a_session_is_deleted_with_those_of_its_sub_agents)
 
 SUITE(sqlite_move, cmocka_unit_test(a_fork_has_the_same_turns_and_goes_its_own_way),
       cmocka_unit_test(a_session_is_deleted_with_all_that_belongs_to_it),
-      cmocka_unit_test(a_fork_has_the_summary_and_is_nobodys_sub_agent),
+      cmocka_unit_test(fork_has_the_summary_and_no_parent_agent),
       cmocka_unit_test(a_session_is_deleted_with_those_of_its_sub_agents));

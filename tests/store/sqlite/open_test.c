@@ -19,7 +19,8 @@ static void write_file(const char *path, struct bl_text bytes)
     close(fd);
 }
 
-/* The file is refused with this word in the message, and is as before, with nothing beside it. */
+/* Checks that the file is refused with this word in the message, and is unchanged, with no file
+ * beside it. */
 static void check_refused(const struct place *place, const char *word)
 {
     struct bl_store *store = NULL;
@@ -48,7 +49,7 @@ static void make_store(const struct place *place)
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_1");
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -67,7 +68,7 @@ STORE_TEST(a_new_store_is_for_its_owner_alone)
     CHECK_EQUAL(mode_of(folder), 0600);
     CHECK_EQUAL(ask_integer(&deep, "PRAGMA application_id"), SQLITE_APPLICATION_ID);
     CHECK_EQUAL(ask_integer(&deep, "PRAGMA user_version"), sqlite_migration_count);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -78,7 +79,7 @@ STORE_TEST(an_empty_file_is_made_a_store)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 1);
 }
 
-STORE_TEST(a_path_with_signs_that_mean_something_is_a_path)
+STORE_TEST(path_with_uri_characters_is_taken_literally)
 {
     struct place odd = *place;
     snprintf(odd.path, sizeof odd.path, "%s/a?mode=ro&x#y%%41 '\".db", place->folder);
@@ -91,9 +92,9 @@ STORE_TEST(a_file_that_is_no_database_is_not_touched)
 {
     write_file(place->path, BL_TEXT("These are my notes. They are longer than a header of SQLite, "
                                     "so that nobody can say that the file was too short to tell."));
-    check_refused(place, "belay did not make it");
+    check_refused(place, "not a Belay store");
     write_file(place->path, BL_TEXT("short"));
-    check_refused(place, "belay did not make it");
+    check_refused(place, "not a Belay store");
 }
 
 STORE_TEST(a_database_of_another_program_is_not_touched)
@@ -112,10 +113,10 @@ STORE_TEST(a_store_of_a_newer_belay_is_not_touched)
     snprintf(newer, sizeof newer, "PRAGMA user_version = %zu", sqlite_migration_count + 1);
     make_store(place);
     change_file(place, newer);
-    check_refused(place, "newer belay");
+    check_refused(place, "newer version of Belay");
 }
 
-/* Its owner was killed in a transaction: the journal beside it would be rolled back. */
+/* Its owner was killed in a transaction: opening it would roll back the journal beside it. */
 STORE_TEST(a_store_of_a_newer_belay_is_left_in_the_middle_of_a_transaction)
 {
     struct place copy = *place;
@@ -136,7 +137,7 @@ STORE_TEST(a_store_of_a_newer_belay_is_left_in_the_middle_of_a_transaction)
         suite_read_file(bl_arena_printf(&arena, "%s-journal", place->path).data);
     write_file(copy.path, file);
     write_file(bl_arena_printf(&arena, "%s-journal", copy.path).data, journal);
-    check_refused(&copy, "newer belay");
+    check_refused(&copy, "newer version of Belay");
     bl_free((void *)(uintptr_t)file.data);
     bl_free((void *)(uintptr_t)journal.data);
     sqlite3_close(db);
@@ -151,7 +152,7 @@ STORE_TEST(a_version_that_only_the_log_knows_counts)
     make_store(place);
     CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
     CHECK_EQUAL(sqlite3_exec(db, newer, NULL, NULL, NULL), SQLITE_OK);
-    check_refused(place, "newer belay");
+    check_refused(place, "newer version of Belay");
     sqlite3_close(db);
 }
 
@@ -163,7 +164,7 @@ STORE_TEST(a_truncated_store_is_not_touched)
     CHECK_EQUAL(truncate(place->path, status.st_size / 2 / 4096 * 4096), 0);
     check_refused(place, "damaged");
     CHECK_EQUAL(truncate(place->path, 60), 0);
-    check_refused(place, "belay did not make it");
+    check_refused(place, "not a Belay store");
 }
 
 STORE_TEST(a_damaged_store_is_not_touched)
@@ -172,12 +173,12 @@ STORE_TEST(a_damaged_store_is_not_touched)
     struct holding holding;
     bl_random_seed(&random, 20261115);
     make_store(place);
-    /* Most pages of a new store are empty, and bear any garbage. */
+    /* Most pages of a new store are empty, and tolerate any garbage. */
     struct bl_store *full = store_at(place);
     CHECK_EQUAL(hold(&holding, full, "alpha"), 0);
     for (int i = 0; i < 60; i++)
         add_turn(&holding, "turn_2");
-    let_go(&holding);
+    release(&holding);
     bl_store_close(full);
     struct bl_text whole = suite_read_file(place->path);
     char *bytes = bl_alloc(whole.size);
@@ -186,13 +187,13 @@ STORE_TEST(a_damaged_store_is_not_touched)
         struct bl_store *store = NULL;
         struct bl_error error = {0};
         memcpy(bytes, whole.data, whole.size);
-        /* The header stays: what is behind it is garbage, in whole sectors as disks do it. */
+        /* The header is kept; whole sectors after it become garbage, as on a failing disk. */
         size_t at = 512 * (1 + (size_t)bl_random_below(&random, whole.size / 512 - 1));
         for (size_t j = 0; j < 512; j++)
             bytes[at + j] = (char)bl_random_next(&random);
         write_file(place->path, (struct bl_text){bytes, whole.size});
         if (bl_store_open(place->path, &store, &error) == 0) {
-            /* The garbage fell into what nobody uses. */
+            /* The garbage is in an unused part. */
             bl_store_close(store);
             continue;
         }
@@ -207,7 +208,7 @@ STORE_TEST(a_damaged_store_is_not_touched)
     bl_free((void *)(uintptr_t)whole.data);
 }
 
-STORE_TEST(what_is_no_file_is_refused)
+STORE_TEST(path_that_is_not_a_file_is_refused)
 {
     struct bl_store *store = NULL;
     struct bl_error error = {0};
@@ -237,7 +238,7 @@ int role_read_only(void *argument BL_UNUSED)
     error = (struct bl_error){0};
     if (strcmp(role_argument, "older") == 0) {
         CHECK_EQUAL(bl_store_open_reading(role_place.path, &store, &error), BL_EACCES);
-        CHECK(strstr(error.message, "older belay") != NULL && error.hint[0] != '\0');
+        CHECK(strstr(error.message, "older version of Belay") != NULL && error.hint[0] != '\0');
         return 0;
     }
     if (strcmp(role_argument, "log") == 0) {
@@ -266,13 +267,13 @@ static void open_read_only(const struct place *place, const char *argument)
     CHECK_EQUAL(chmod(place->folder, 0700), 0);
 }
 
-STORE_TEST(a_folder_that_cannot_be_written_to_is_said)
+STORE_TEST(read_only_folder_is_reported)
 {
     make_store(place);
     open_read_only(place, NULL);
 }
 
-/* What only the log has would be missed: with one that has something, the store is not read. */
+/* Data that is only in the log would be missed: a store with such a log is not read. */
 STORE_TEST(a_log_that_cannot_be_read_with_the_store_is_not_passed_over)
 {
     struct bl_arena arena = {0};
@@ -294,7 +295,7 @@ STORE_TEST(a_log_that_cannot_be_read_with_the_store_is_not_passed_over)
     bl_arena_done(&arena);
 }
 
-STORE_TEST(an_older_store_that_cannot_be_written_to_is_said)
+STORE_TEST(read_only_older_store_is_reported)
 {
     place_old_store(place);
     /* As it is without a log beside it. */
@@ -329,7 +330,7 @@ STORE_TEST(processes_that_open_a_new_store_at_once_share_it)
 
 SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
       cmocka_unit_test(an_empty_file_is_made_a_store),
-      cmocka_unit_test(a_path_with_signs_that_mean_something_is_a_path),
+      cmocka_unit_test(path_with_uri_characters_is_taken_literally),
       cmocka_unit_test(a_file_that_is_no_database_is_not_touched),
       cmocka_unit_test(a_database_of_another_program_is_not_touched),
       cmocka_unit_test(a_store_of_a_newer_belay_is_not_touched),
@@ -337,8 +338,8 @@ SUITE(sqlite_open, cmocka_unit_test(a_new_store_is_for_its_owner_alone),
       cmocka_unit_test(a_version_that_only_the_log_knows_counts),
       cmocka_unit_test(a_truncated_store_is_not_touched),
       cmocka_unit_test(a_damaged_store_is_not_touched),
-      cmocka_unit_test(what_is_no_file_is_refused),
-      cmocka_unit_test(a_folder_that_cannot_be_written_to_is_said),
+      cmocka_unit_test(path_that_is_not_a_file_is_refused),
+      cmocka_unit_test(read_only_folder_is_reported),
       cmocka_unit_test(a_log_that_cannot_be_read_with_the_store_is_not_passed_over),
-      cmocka_unit_test(an_older_store_that_cannot_be_written_to_is_said),
+      cmocka_unit_test(read_only_older_store_is_reported),
       cmocka_unit_test(processes_that_open_a_new_store_at_once_share_it));

@@ -15,7 +15,7 @@ static void link_to(struct sqlite_link *link, const struct place *place)
                 0);
 }
 
-STORE_TEST(migrations_go_on_from_where_a_file_stands)
+STORE_TEST(migrations_continue_from_the_version_of_a_file)
 {
     struct sqlite_link link;
     link_to(&link, place);
@@ -72,7 +72,7 @@ static void check_up_to_date(const struct place *place, struct bl_store *store)
     bl_arena_done(&arena);
 }
 
-STORE_TEST(a_store_of_version_1_goes_on)
+STORE_TEST(store_of_version_1_is_upgraded)
 {
     struct holding holding, child;
     place_old_store(place);
@@ -92,15 +92,15 @@ STORE_TEST(a_store_of_version_1_goes_on)
     CHECK_EQUAL(hold_with(&child, store,
                           &(struct bl_store_hold_options){.id = "child", .agent_of = "alpha"}),
                 0);
-    let_go(&child);
-    let_go(&holding);
+    release(&child);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK(has_summary(&holding, "three turns"));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-/* A store of that version, with the session of the old one. */
+/* Creates a store of that version, with the session of the old store. */
 static void place_version(const struct place *place, size_t version)
 {
     struct sqlite_link link;
@@ -111,7 +111,7 @@ static void place_version(const struct place *place, size_t version)
     CHECK_EQUAL(ask_integer(place, "PRAGMA user_version"), version);
 }
 
-STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
+STORE_TEST(store_of_version_2_is_upgraded_and_has_cells)
 {
     struct holding holding;
     place_version(place, 2);
@@ -125,11 +125,11 @@ STORE_TEST(a_store_of_version_2_goes_on_and_has_cells)
     CHECK_EQUAL(admit_cell(&holding, "c-1"), 0);
     CHECK_EQUAL(end_cell(&holding, "c-1", "k", "1"), 0);
     CHECK(cells_are(&holding, "c-1 | k=1"));
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
-STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
+STORE_TEST(store_of_version_3_is_upgraded_and_has_features)
 {
     static const struct bl_store_feature_options options = {.repository = "/r", .id = "FEAT"};
     struct bl_row record = {.name = "feature", .json = BL_TEXT("{}")};
@@ -147,7 +147,7 @@ STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
     CHECK_EQUAL(holding.held->grip.epoch, 5);
     CHECK(cells_are(&holding, "c-1? |"));
     add_turn(&holding, "turn_3");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_feature_list(store, &arena, NULL, &summaries, NULL), 0);
     CHECK(bl_list_empty(&summaries));
     CHECK_EQUAL(bl_store_feature_hold(store, &options, &held, &owner, NULL), 0);
@@ -163,7 +163,7 @@ STORE_TEST(a_store_of_version_3_goes_on_and_has_features)
     bl_store_close(store);
 }
 
-STORE_TEST(a_store_of_version_3_has_no_features_to_be_read)
+STORE_TEST(store_of_version_3_has_no_features_to_read)
 {
     struct bl_arena arena = {0};
     struct bl_list summaries;
@@ -177,7 +177,7 @@ STORE_TEST(a_store_of_version_3_has_no_features_to_be_read)
     bl_store_close(store);
 }
 
-STORE_TEST(a_store_of_version_4_goes_on_and_has_tasks)
+STORE_TEST(store_of_version_4_is_upgraded_and_has_tasks)
 {
     static const struct bl_store_task task = {.id = "run_9", .kind = "run", .session = "alpha"};
     struct bl_arena arena = {0};
@@ -195,7 +195,7 @@ STORE_TEST(a_store_of_version_4_goes_on_and_has_tasks)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature WHERE id = 'FEAT'"), 1);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     add_turn(&holding, "turn_3");
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(bl_store_task_begin(store, &task, NULL), 0);
     CHECK_EQUAL(bl_store_task_get(store, &arena, "run_9", &found, NULL), 0);
     CHECK(found.owner_alive);
@@ -203,7 +203,7 @@ STORE_TEST(a_store_of_version_4_goes_on_and_has_tasks)
     bl_store_close(store);
 }
 
-STORE_TEST(a_store_of_version_1_is_brought_up_to_date_to_be_read)
+STORE_TEST(store_of_version_1_is_upgraded_for_reading)
 {
     struct bl_store *store = NULL;
     place_old_store(place);
@@ -212,12 +212,12 @@ STORE_TEST(a_store_of_version_1_is_brought_up_to_date_to_be_read)
     bl_store_close(store);
 }
 
-SUITE(sqlite_schema, cmocka_unit_test(migrations_go_on_from_where_a_file_stands),
+SUITE(sqlite_schema, cmocka_unit_test(migrations_continue_from_the_version_of_a_file),
       cmocka_unit_test(a_migration_that_fails_leaves_the_file_as_it_was),
       cmocka_unit_test(an_older_version_does_not_go_back),
-      cmocka_unit_test(a_store_of_version_1_goes_on),
-      cmocka_unit_test(a_store_of_version_2_goes_on_and_has_cells),
-      cmocka_unit_test(a_store_of_version_3_goes_on_and_has_features),
-      cmocka_unit_test(a_store_of_version_3_has_no_features_to_be_read),
-      cmocka_unit_test(a_store_of_version_4_goes_on_and_has_tasks),
-      cmocka_unit_test(a_store_of_version_1_is_brought_up_to_date_to_be_read));
+      cmocka_unit_test(store_of_version_1_is_upgraded),
+      cmocka_unit_test(store_of_version_2_is_upgraded_and_has_cells),
+      cmocka_unit_test(store_of_version_3_is_upgraded_and_has_features),
+      cmocka_unit_test(store_of_version_3_has_no_features_to_read),
+      cmocka_unit_test(store_of_version_4_is_upgraded_and_has_tasks),
+      cmocka_unit_test(store_of_version_1_is_upgraded_for_reading));

@@ -1,7 +1,7 @@
 #include "helpers.h"
 
-/* What a caller is told of a failure of SQLite: whether to try again, and what to do first. */
-static void failures_are_told_with_their_kind_and_what_to_do(void **state BL_UNUSED)
+/* What a caller learns about a failure of SQLite: whether to try again, and what to do first. */
+static void failures_have_a_kind_and_a_hint(void **state BL_UNUSED)
 {
     static const struct {
         int result, code;
@@ -31,11 +31,11 @@ static void failures_are_told_with_their_kind_and_what_to_do(void **state BL_UNU
         assert_int_equal(error.hint[0] != '\0', rows[i].hint);
         assert_int_equal(link.damaged, rows[i].damaged);
         assert_non_null(strstr(error.message, sqlite3_errstr(rows[i].result)));
-        /* The first failure is the one that is told. */
+        /* The first failure is the one reported. */
         assert_int_equal(sqlite_fail(&link, SQLITE_FULL, "write", &error), BL_ENOSPC);
         assert_int_equal(error.code, rows[i].code);
         assert_int_equal(sqlite_fail(&link, rows[i].result, "write", NULL), rows[i].code);
     }
 }
 
-SUITE(sqlite, cmocka_unit_test(failures_are_told_with_their_kind_and_what_to_do));
+SUITE(sqlite, cmocka_unit_test(failures_have_a_kind_and_a_hint));

@@ -14,7 +14,7 @@ STORE_TEST(a_write_under_an_old_epoch_is_refused)
     CHECK(strcmp(bl_store_session_recovery(young.held)->cut_off, "turn_1") == 0);
     CHECK_EQUAL(commit_turn(&old, "turn_1"), BL_ECLOSED);
     CHECK_EQUAL(old.error.kind, BL_KIND_SESSION);
-    CHECK(strstr(old.error.message, "is held by another now: pid ") != NULL);
+    CHECK(strstr(old.error.message, "is now held by pid ") != NULL);
     CHECK_EQUAL(begin_turn(&old, "turn_2"), BL_ECLOSED);
     CHECK_EQUAL(reject_turn(&old, "turn_1"), BL_ECLOSED);
     CHECK_EQUAL(
@@ -24,8 +24,8 @@ STORE_TEST(a_write_under_an_old_epoch_is_refused)
     CHECK_EQUAL(old.error.kind, BL_KIND_SESSION);
     CHECK_EQUAL(bl_store_checkpoint_put(old.held, "plan", BL_TEXT("1"), NULL), BL_ECLOSED);
     CHECK_EQUAL(bl_store_renew(old.held, NULL), BL_EBUSY);
-    /* Neither does the old one give the lease of the young one back. */
-    let_go(&old);
+    /* The old holder does not release the lease of the new one either. */
+    release(&old);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL"), 1);
     add_turn(&young, "turn_2");
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 2);
@@ -33,11 +33,11 @@ STORE_TEST(a_write_under_an_old_epoch_is_refused)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM summary WHERE messages LIKE '%before%'"),
                 1);
     CHECK_EQUAL(ask_integer(place, "SELECT input FROM session"), 10 + 3 + 10);
-    let_go(&young);
+    release(&young);
     bl_store_close(store);
 }
 
-STORE_TEST(a_session_made_anew_is_not_the_one_that_was_deleted)
+STORE_TEST(recreated_session_differs_from_the_deleted_one)
 {
     struct bl_store *store = store_at(place);
     struct holding old, young;
@@ -52,8 +52,8 @@ STORE_TEST(a_session_made_anew_is_not_the_one_that_was_deleted)
     CHECK_EQUAL(begin_turn(&young, "turn_1"), 0);
     CHECK_EQUAL(commit_turn(&old, "turn_1"), BL_ECLOSED);
     CHECK_EQUAL(commit_turn(&young, "turn_1"), 0);
-    let_go(&old);
-    let_go(&young);
+    release(&old);
+    release(&young);
     bl_store_close(store);
 }
 
@@ -69,7 +69,7 @@ STORE_TEST(lease_is_renewed_by_its_holder_and_not_by_each_write)
     CHECK_EQUAL(ask_integer(place, until), 0);
     CHECK_EQUAL(bl_store_renew(holding.held, NULL), 0);
     CHECK_EQUAL(ask_integer(place, until), 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -86,11 +86,11 @@ STORE_TEST(figures_of_providers_do_not_wrap)
         settlement.spent.usage.output_tokens = UINT64_MAX / 2;
         CHECK_EQUAL(holding.table->commit(holding.table->context, &settlement, NULL), 0);
     }
-    let_go(&holding);
+    release(&holding);
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(holding.session.usage.input_tokens, INT64_MAX);
     CHECK_EQUAL(holding.session.usage.output_tokens, 15);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -103,12 +103,12 @@ STORE_TEST(a_turn_that_never_began_can_be_rejected)
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM attempt WHERE state = 'rejected' AND"
                                    " prompt = 'Do it.'"),
                 1);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
 SUITE(sqlite_turn, cmocka_unit_test(a_write_under_an_old_epoch_is_refused),
-      cmocka_unit_test(a_session_made_anew_is_not_the_one_that_was_deleted),
+      cmocka_unit_test(recreated_session_differs_from_the_deleted_one),
       cmocka_unit_test(lease_is_renewed_by_its_holder_and_not_by_each_write),
       cmocka_unit_test(figures_of_providers_do_not_wrap),
       cmocka_unit_test(a_turn_that_never_began_can_be_rejected));

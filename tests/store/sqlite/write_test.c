@@ -19,7 +19,7 @@ static int commit_one(void *argument)
     return commit_turn(argument, "turn_1");
 }
 
-STORE_TEST(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along)
+STORE_TEST(concurrent_commits_share_a_sync_and_a_refusal_affects_no_other)
 {
     struct bl_store *store = store_at(place);
     struct bl_nursery nursery;
@@ -30,7 +30,7 @@ STORE_TEST(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along)
     for (int i = 0; i < COUNT; i++) {
         snprintf(id, sizeof id, "s-%d", i);
         CHECK_EQUAL(hold(&holdings[i], store, id), 0);
-        /* One has not begun. */
+        /* One was not begun. */
         if (i != 17)
             CHECK_EQUAL(begin_turn(&holdings[i], "turn_1"), 0);
     }
@@ -46,7 +46,7 @@ STORE_TEST(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along)
     CHECK(batches <= 4);
     for (int i = 0; i < COUNT; i++) {
         CHECK_EQUAL(results[i], i == 17 ? BL_EEXIST : 0);
-        let_go(&holdings[i]);
+        release(&holdings[i]);
     }
     CHECK_EQUAL(store->writer.jobs_max, STORE_BATCH_JOBS_MIN);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), COUNT - 1);
@@ -93,7 +93,7 @@ STORE_TEST(what_does_not_fit_is_refused_and_the_rest_of_its_group_is_not)
     }
     bl_nursery_done(&nursery);
     for (size_t i = 0; i < BL_COUNT(holdings); i++)
-        let_go(&holdings[i]);
+        release(&holdings[i]);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 6);
     bl_store_close(store);
 }
@@ -108,7 +108,7 @@ STORE_TEST(a_store_seen_to_be_damaged_is_not_written_to_any_more)
     CHECK(strstr(holding.error.message, "damaged") != NULL);
     ((struct sqlite_store *)store->state)->writer.damaged = false;
     CHECK_EQUAL(begin_turn(&holding, "turn_1"), 0);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -132,10 +132,10 @@ STORE_TEST(a_database_that_another_keeps_locked_is_waited_for)
     bl_sleep(50 * MS);
     CHECK_EQUAL(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
-    CHECK_EQUAL(result, BL_EEXIST); /* it came to it: the turn had not begun */
+    CHECK_EQUAL(result, BL_EEXIST); /* it was run: the turn was not begun */
     bl_nursery_done(&nursery);
     sqlite3_close(db);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
 }
 
@@ -166,13 +166,13 @@ STORE_TEST(a_long_log_is_moved_into_the_file)
     bl_free((void *)(uintptr_t)log.data);
     bl_free((void *)(uintptr_t)file.data);
     bl_arena_done(&arena);
-    let_go(&holding);
+    release(&holding);
     bl_store_close(store);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM turn"), 24);
 }
 
 SUITE(sqlite_write,
-      cmocka_unit_test(commits_at_once_share_a_sync_and_one_refused_takes_no_other_along),
+      cmocka_unit_test(concurrent_commits_share_a_sync_and_a_refusal_affects_no_other),
       cmocka_unit_test(what_does_not_fit_is_refused_and_the_rest_of_its_group_is_not),
       cmocka_unit_test(a_store_seen_to_be_damaged_is_not_written_to_any_more),
       cmocka_unit_test(a_database_that_another_keeps_locked_is_waited_for),
