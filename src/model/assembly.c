@@ -25,7 +25,7 @@ void model_assembly_done(struct model_assembly *assembly)
 int model_fail(struct model_assembly *assembly, const char *code, int status,
                struct bl_text message)
 {
-    /* The first one stays: what follows it is its consequence. */
+    /* The first failure stays: later ones are its consequences. */
     if (assembly->failure.code != NULL)
         return BL_EIO;
     assembly->failure = (struct bl_model_failure){
@@ -53,7 +53,7 @@ static int tell_input(struct model_assembly *assembly, const struct model_call *
         &(struct bl_piece){.type = BL_PIECE_CALL_DELTA, .index = call->index, .text = text});
 }
 
-/* Whoever listens counts the calls as they begin: so the index is given now. */
+/* Listeners count the calls as they begin, so the index is assigned now. */
 static int assembly_begin_call(struct model_assembly *assembly, struct model_call *call)
 {
     uint32_t begun = 0;
@@ -69,8 +69,8 @@ static int assembly_begin_call(struct model_assembly *assembly, struct model_cal
     return result == 0 ? tell_input(assembly, call, bl_buffer_text(&call->input)) : result;
 }
 
-/* Tells of the calls that have a name by now. It is put off until something else comes, because a
- * name may come in pieces. */
+/* Reports the calls that have a name by now. A call is held back until something else arrives,
+ * because its name may arrive in pieces. */
 static int begin_calls(struct model_assembly *assembly)
 {
     int result = 0;
@@ -95,8 +95,8 @@ static bool list_has_call(const struct bl_list *messages, struct bl_text id)
     return false;
 }
 
-/* In this answer, in the turn, or in what was said before it: some servers refuse an id that stands
- * twice in a conversation, and others count from 0 in each answer. */
+/* Returns whether the id occurs in this answer, the turn, or the conversation before it: some
+ * servers refuse a repeated id, and others count from 0 in each answer. */
 static bool id_is_taken(const struct model_assembly *assembly, struct bl_text id)
 {
     const struct bl_request *request = assembly->request;
@@ -141,8 +141,7 @@ int model_call_new(struct model_assembly *assembly, struct bl_text id, struct bl
     if (result != 0)
         return result;
     if (assembly->call_count == MODEL_CALLS_MAX)
-        return model_fail(assembly, "limit", 0,
-                          BL_TEXT("the answer asks for more than 128 tool calls"));
+        return model_fail(assembly, "limit", 0, BL_TEXT("the answer has more than 128 tool calls"));
     struct model_call *call = bl_arena_zalloc(assembly->arena, sizeof *call);
     call->id = choose_id(assembly, id);
     call->server_id = bl_arena_text(assembly->arena, id);
@@ -159,7 +158,7 @@ int model_call_name(struct model_assembly *assembly, struct model_call *call, st
 {
     if (name.size == 0 || call->begun || bl_text_equal(name, call->name))
         return 0;
-    /* Some servers send what is new, some all of it so far. */
+    /* Some servers send the new part, others the whole name so far. */
     if (bl_text_starts_with(name, call->name))
         call->name = bl_arena_text(assembly->arena, name);
     else
@@ -197,15 +196,15 @@ int model_call_replace(struct model_assembly *assembly, struct model_call *call,
     if (result != 0)
         return result;
     size_t told = call->input.size;
-    bool goes_on = bl_text_starts_with(input, bl_buffer_text(&call->input));
-    if (goes_on)
+    bool continues = bl_text_starts_with(input, bl_buffer_text(&call->input));
+    if (continues)
         input = (struct bl_text){input.data + told, input.size - told};
     else
         bl_buffer_clear(&call->input);
     if (bl_buffer_append(&call->input, input) != 0)
         return fail_input(assembly);
-    /* Pieces that were told cannot be taken back: the end has the whole. */
-    return call->begun && goes_on ? tell_input(assembly, call, input) : 0;
+    /* Reported pieces cannot be taken back; the end carries the whole input. */
+    return call->begun && continues ? tell_input(assembly, call, input) : 0;
 }
 
 int model_call_whole(struct model_assembly *assembly, struct model_call *call,
@@ -227,7 +226,7 @@ int model_call_whole(struct model_assembly *assembly, struct model_call *call,
     return result;
 }
 
-/* Why it cannot be run, for the model; empty: it can. */
+/* Returns why the call cannot be run, for the model; empty if it can. */
 static struct bl_text judge_input(struct bl_arena *arena, struct bl_text input)
 {
     BL_AUTO_ARENA(scratch);
@@ -240,13 +239,13 @@ static struct bl_text judge_input(struct bl_arena *arena, struct bl_text input)
         bl_json_fault_text(&fault, text, sizeof text);
         why = bl_arena_printf(arena, "its input is cut off or is not JSON: %s", text);
     } else if (!bl_json_is(value, BL_JSON_OBJECT)) {
-        why = bl_arena_printf(arena, "its input is not a JSON object, it is of type %s",
+        why = bl_arena_printf(arena, "its input is not a JSON object but of type %s",
                               bl_json_type_name(bl_json_type(value)));
     }
     return why;
 }
 
-/* `cut`: the output limit was reached while it was being written. */
+/* `cut`: the output limit was reached within the input. */
 static int assembly_end_call(struct model_assembly *assembly, struct model_call *call, bool cut)
 {
     int result = begin_calls(assembly);
@@ -261,7 +260,7 @@ static int assembly_end_call(struct model_assembly *assembly, struct model_call 
     if (bl_text_trim(piece.text).size > 0)
         piece.invalid = judge_input(assembly->arena, piece.text);
     else if (cut)
-        piece.invalid = BL_TEXT("its input is cut off: the output limit was reached before it");
+        piece.invalid = BL_TEXT("its input is cut off: the output limit was reached first");
     else
         piece.text = BL_TEXT("{}");
     if (call->name.size == 0)
@@ -330,7 +329,8 @@ static int assembly_tell_usage(struct model_assembly *assembly, bool estimated)
     add_detail(&piece.usage_detail, &assembly->usage_detail);
     if (assembly->price != NULL && assembly->price->known) {
         piece.cost_known = true;
-        /* Each for itself: a long request may cost more, and two short ones are none. */
+        /* Priced separately: a long request may cost more per token, and two short ones are not a
+         * long one. */
         piece.cost_usd =
             bl_price_cost(assembly->price, &assembly->usage, &assembly->usage_detail) +
             bl_price_cost(assembly->price, &assembly->usage_before, &assembly->usage_detail_before);
@@ -341,7 +341,7 @@ static int assembly_tell_usage(struct model_assembly *assembly, bool estimated)
 int model_tell_usage(struct model_assembly *assembly, const struct bl_usage *usage,
                      const struct bl_usage_detail *detail)
 {
-    /* Many servers repeat it with every piece: that is no news. */
+    /* Many servers repeat the usage with every piece. */
     if (assembly->usage_known && memcmp(&assembly->usage, usage, sizeof *usage) == 0 &&
         memcmp(&assembly->usage_detail, detail, sizeof *detail) == 0)
         return 0;
@@ -354,7 +354,7 @@ int model_tell_usage(struct model_assembly *assembly, const struct bl_usage *usa
     return assembly_tell_usage(assembly, false);
 }
 
-/* A token for each four bytes, and never none. */
+/* One token for every four bytes, and at least one. */
 static uint64_t guess_tokens(uint64_t bytes)
 {
     return bytes < 4 ? 1 : bytes / 4 + (bytes % 4 != 0);
@@ -370,7 +370,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
         if (!assembly->calls[i]->ended)
             result = assembly_end_call(assembly, assembly->calls[i], end == BL_ANSWER_MAX_TOKENS);
     }
-    /* No request has no token: zeros are from a server that does not count. */
+    /* Every request has tokens: zeros mean that the server does not count. */
     bool counted = assembly->usage_known &&
                    (assembly->usage.input_tokens > 0 || assembly->usage.output_tokens > 0);
     if (result == 0 && !counted) {
@@ -381,7 +381,7 @@ int model_finish(struct model_assembly *assembly, enum bl_answer_end end)
     }
     if (result != 0)
         return result;
-    /* An answer that was refused is not one to act on. */
+    /* A refused answer must not be acted on. */
     if (assembly->call_count > 0 && end != BL_ANSWER_REFUSAL)
         end = BL_ANSWER_TOOL_CALLS;
     else if (assembly->call_count == 0 && end == BL_ANSWER_TOOL_CALLS)
@@ -419,7 +419,7 @@ struct bl_text model_opaque_make(struct bl_arena *arena, const struct bl_provide
     bl_json_put_string(&writer, "model", profile->model);
     bl_json_put_json(&writer, member, value);
     bl_json_write_end(&writer);
-    /* One that is too large to keep is one that cannot go back. */
+    /* A value that is too large to keep cannot be sent back. */
     struct bl_text opaque = {0};
     if (bl_json_writer_done(&writer) == 0)
         opaque = bl_arena_text(arena, bl_buffer_text(&out));

@@ -1,24 +1,23 @@
-/* One request and its answer: bytes that come from the network, or from a cassette, become events,
- * and those pieces. */
+/* One request and its answer: bytes from the network or a cassette become events, and these become
+ * pieces. */
 #include <stdio.h>
 
 #include "remote.h"
 
-/* So long the rest of an answer that has ended is waited for, so that its connection can be used
- * again. */
+/* Time to wait for the rest of an answer that has ended, so that its connection can be reused. */
 #define DRAIN_NS (50 * BL_NS_PER_MS)
 
-/* What has been seen of an answer is enough: not an error. */
+/* Enough of the answer was read: not an error. */
 #define ENOUGH 1
 
-/* Where the bytes come from. */
+/* The source of the bytes. */
 struct transport {
     struct bl_exchange *exchange;
-    struct cassette_take *take; /* NULL: nothing is recorded */
+    struct cassette_take *take; /* NULL: not recorded */
     struct cassette_play *play; /* NULL: the network */
 };
 
-/* How the body is to be read. */
+/* The form of the body. */
 enum shape {
     SHAPE_UNKNOWN, /* the first byte decides */
     SHAPE_EVENTS,
@@ -31,7 +30,7 @@ struct reading {
     struct remote_call *call;
     struct transport transport;
     enum shape shape;
-    bool shape_seen; /* the first byte has been looked at */
+    bool shape_seen; /* the first byte was checked */
     uint64_t bytes;
     struct bl_sse sse;
     struct bl_lines lines;
@@ -62,7 +61,7 @@ int remote_build(struct remote_call *call, bool count_only)
         code = bl_json_writer_done(&writer);
     if (code == BL_ELIMIT && call->error->code == 0)
         bl_error_set(call->error, code, BL_KIND_USAGE, "call the model",
-                     remote->options.provider->name, "the request is larger than any that is sent");
+                     remote->options.provider->name, "the request exceeds the limit of 72 MiB");
     return code;
 }
 
@@ -142,7 +141,7 @@ static int transport_read(struct transport *transport, struct remote_call *call,
         *ret_bytes = (struct bl_text){0};
         if (!cassette_play_next(transport->play, ret_bytes, &failure) && failure.code != NULL)
             return wire_failed(call, &failure);
-        /* As the network would: others run in between, and a stop is seen. */
+        /* Like the network: lets other fibers run, and detects a stop. */
         return bl_yield();
     }
     int code = bl_exchange_read(transport->exchange, ret_bytes);
@@ -153,8 +152,23 @@ static int transport_read(struct transport *transport, struct remote_call *call,
     return code;
 }
 
+/* Returns the phase in which it was cut. */
+static enum bl_model_wait transport_wait(const struct transport *transport)
+{
+    static const enum bl_model_wait waits[] = {
+        [BL_EXCHANGE_UNSENT] = BL_MODEL_PREPARING, [BL_EXCHANGE_DNS] = BL_MODEL_DNS,
+        [BL_EXCHANGE_CONNECT] = BL_MODEL_CONNECT,  [BL_EXCHANGE_PROXY] = BL_MODEL_PROXY,
+        [BL_EXCHANGE_TLS] = BL_MODEL_TLS,          [BL_EXCHANGE_UPLOAD] = BL_MODEL_UPLOAD,
+        [BL_EXCHANGE_HEADERS] = BL_MODEL_HEADERS,  [BL_EXCHANGE_BODY] = BL_MODEL_STREAMING};
+
+    return transport->play != NULL ? BL_MODEL_STREAMING
+                                   : waits[bl_exchange_where(transport->exchange)];
+}
+
 static void transport_close(struct transport *transport, struct remote_call *call, int code)
 {
+    if (code != 0 && (transport->exchange != NULL || transport->play != NULL))
+        call->sink->wait = transport_wait(transport);
     if (transport->exchange != NULL) {
         if (code == 0)
             bl_exchange_drain(transport->exchange, DRAIN_NS);
@@ -170,7 +184,7 @@ static void transport_close(struct transport *transport, struct remote_call *cal
     cassette_play_free(transport->play);
 }
 
-/* Whether nothing of the request can have reached the server. */
+/* Returns whether nothing of the request can have reached the server. */
 static bool transport_unsent(const struct transport *transport)
 {
     return transport->exchange == NULL || bl_exchange_unsent(transport->exchange);
@@ -178,8 +192,8 @@ static bool transport_unsent(const struct transport *transport)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Text is valid when it is given on: each broken part is one U+FFFD. Events come so already. */
-static struct bl_text mend(struct reading *reading, struct bl_text text)
+/* Makes the text valid: each invalid part becomes one U+FFFD. Events are valid already. */
+static struct bl_text make_valid(struct reading *reading, struct bl_text text)
 {
     if (bl_utf8_valid(text))
         return text;
@@ -206,10 +220,10 @@ static int read_json(struct reading *reading, struct bl_text text, const struct 
     struct bl_json_fault fault;
     char where[200], message[256];
 
-    if (bl_json_read(&reading->scratch, mend(reading, text), &limits, ret_json, &fault) == 0)
+    if (bl_json_read(&reading->scratch, make_valid(reading, text), &limits, ret_json, &fault) == 0)
         return 0;
     bl_json_fault_text(&fault, where, sizeof where);
-    snprintf(message, sizeof message, "what came is not JSON: %.190s", where);
+    snprintf(message, sizeof message, "the response is not JSON: %.190s", where);
     return model_fail(&reading->call->assembly, "bad_response", reading->call->status,
                       bl_text_from(message));
 }
@@ -243,7 +257,7 @@ static int attempt_take_line(void *context, struct bl_text line)
 {
     struct bl_sse_event event = {.data = line};
 
-    /* Some servers frame their lines as events all the same. */
+    /* Some servers frame their lines as events nevertheless. */
     if (bl_text_starts_with(line, BL_TEXT("data:")))
         event.data = (struct bl_text){line.data + 5, line.size - 5};
     return attempt_take_event(context, &event);
@@ -262,7 +276,7 @@ static bool mentions(struct bl_text type, const char *word)
     return false;
 }
 
-/* The content type is looked at, not trusted. */
+/* The content type is a hint only. */
 static enum shape shape_by_type(const struct reading *reading)
 {
     struct bl_text type = transport_header(&reading->transport, "content-type");
@@ -276,8 +290,8 @@ static enum shape shape_by_type(const struct reading *reading)
     return SHAPE_UNKNOWN;
 }
 
-/* No event begins like a page or like JSON, and no line like a page: the first byte knows better
- * than the type. */
+/* No event begins like HTML or JSON, and no line like HTML: the first byte is more reliable than
+ * the type. */
 static enum shape shape_by_bytes(const struct reading *reading, struct bl_text text)
 {
     if (text.data[0] == '<')
@@ -299,7 +313,7 @@ static int attempt_feed(struct reading *reading, struct bl_text bytes)
 
     reading->bytes += bytes.size;
     if (reading->bytes > MODEL_STREAM_MAX)
-        return over_limit(reading, "the stream is longer than any that is taken");
+        return over_limit(reading, "the stream exceeds the limit of 256 MiB");
     struct bl_text text = bl_text_trim(bytes);
     if (text.size > 0 && !reading->shape_seen && reading->shape != SHAPE_HTML) {
         reading->shape = shape_by_bytes(reading, text);
@@ -315,12 +329,11 @@ static int attempt_feed(struct reading *reading, struct bl_text bytes)
     case SHAPE_HTML: code = bl_buffer_append(&reading->whole, bytes); break;
     }
     return code == BL_ELIMIT && reading->call->assembly.failure.code == NULL
-               ? over_limit(reading,
-                            "a line, an event or the answer is longer than any that is taken")
+               ? over_limit(reading, "a line, an event or the answer exceeds the limit of 16 MiB")
                : code;
 }
 
-/* The title of a page, or its first words. */
+/* Reports the title of an HTML page, or its first words. */
 static int fail_for_html(struct reading *reading)
 {
     struct bl_model_failure *failure = &reading->call->assembly.failure;
@@ -387,7 +400,7 @@ static int attempt_read_answer(struct reading *reading)
         !reading->call->assembly.failure.timed_out &&
         reading->call->assembly.failure.code != NULL &&
         strcmp(reading->call->assembly.failure.code, "stream_cut") == 0) {
-        /* The connection broke after the last event: what came may be all there was. */
+        /* The connection broke after the last event: the answer may be complete. */
         struct bl_model_failure failure = reading->call->assembly.failure;
         reading->call->assembly.failure.code = NULL;
         if (reading->call->remote->api->finish(&reading->call->decoder) == 0)

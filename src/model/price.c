@@ -1,17 +1,17 @@
 #include "model/config/config.h"
 
-/* ---- The table that is built in -------------------------------------------------------------- */
+/* ---- The built-in table ---------------------------------------------------------------------- */
 
 /* List prices, USD per million tokens, as of 2026-11-16: Anthropic's rows from the vendor's own
- * pages, OpenAI's from price lists that third parties publish. What they did not say, or not alike,
- * is not here: what is not known is no price at all. The user's prices.yaml wins over all of it.
- * Cache writes are those of five minutes, the only ones that are asked for. */
+ * pages, OpenAI's from price lists that third parties publish. Numbers that these do not give, or
+ * give differently, are left out: they count as unknown. The user's prices.yaml takes precedence.
+ * Cache writes are those of five minutes, the only ones that we request. */
 
-/* Of one vendor, who adds a prompt of his own for tools; documented are some 350 tokens. */
+/* Tokens of the prompt that this vendor adds for tools; about 350 are documented. */
 #define VENDOR_OVERHEAD 1000u
 
 struct built_in {
-    const char *name; /* the same with a date at its end is the same model */
+    const char *name; /* also matches the same name with a date at its end */
     struct config_rates rates;
     uint64_t context_window;
     uint64_t max_output;
@@ -71,7 +71,7 @@ static bool is_date(struct bl_text text)
     return false;
 }
 
-/* What is sent to somebody else costs what that one asks. */
+/* Only the vendor's own endpoint has the vendor's prices. */
 static bool is_vendors_own(const struct bl_provider *provider)
 {
     const char *vendor = bl_api_base_url(provider->api);
@@ -106,7 +106,7 @@ bool config_glob(struct bl_text glob, struct bl_text text)
 {
     size_t at = 0, in = 0, star = SIZE_MAX, retry = 0;
 
-    /* Only the last star is ever tried again: what an earlier one took can stay as it is. */
+    /* Only the last star is tried again: the match of an earlier one can stay. */
     while (in < text.size) {
         if (at < glob.size && glob.data[at] == '*') {
             star = at++;
@@ -159,7 +159,7 @@ int config_read_prices(struct bl_config *config, const char *file, struct bl_tex
     if (!bl_json_is(root, BL_JSON_ARRAY)) {
         code =
             bl_source_fail(&source, root, "prices: expected a list, found %s", bl_value_type(root));
-        bl_error_hint(error, "like - {match: 'model-*', input: 3, output: 15}");
+        bl_error_hint(error, "for example, - {match: 'model-*', input: 3, output: 15}");
         return code;
     }
     BL_JSON_EACH (element, root) {
@@ -173,9 +173,9 @@ int config_read_prices(struct bl_config *config, const char *file, struct bl_tex
     return 0;
 }
 
-/* ---- Looking it up --------------------------------------------------------------------------- */
+/* ---- Lookup ---------------------------------------------------------------------------------- */
 
-/* The first row that fits the model's name, or "provider/model". */
+/* Returns the first row that matches the model's name, or "provider/model". */
 static const struct config_price *find_users(const struct bl_config *config,
                                              const struct bl_provider *provider, const char *model)
 {
@@ -195,13 +195,13 @@ static const struct config_price *find_users(const struct bl_config *config,
     return found;
 }
 
-static bool says_something(const struct config_rates *rates)
+static bool has_rates(const struct config_rates *rates)
 {
     return rates->input >= 0 || rates->output >= 0;
 }
 
-/* What is not known of the cache is taken at the price of any input, which is never less than what
- * is billed; but where writing to it costs more, it must be known. */
+/* Unknown cache prices are taken to be the input price, which is never less than what is billed.
+ * But if writing to the cache costs more than input, its price must be known. */
 static void set_price(enum bl_api api, const struct config_rates *rates, struct bl_price *price)
 {
     *price = (struct bl_price){
@@ -242,7 +242,7 @@ static void fill_sizes(enum bl_api api, const struct config_price *users,
         profile->image_tokens_max = users->image_tokens_max;
     if (max_output == 0 && built_in != NULL)
         max_output = built_in->max_output;
-    /* The format's default must not be more than the model takes. */
+    /* The format's default must not exceed the model's limit. */
     if (profile->max_output_tokens == 0 && max_output != 0 && usual > max_output)
         profile->max_output_tokens = max_output;
 }
@@ -257,15 +257,15 @@ void config_price_fill(const struct bl_config *config, const struct config_provi
     fill_sizes(api, users, built_in, profile);
     if (model != NULL && model->free)
         profile->price = (struct bl_price){.known = true};
-    else if (model != NULL && says_something(&model->rates))
+    else if (model != NULL && has_rates(&model->rates))
         set_price(api, &model->rates, &profile->price);
-    else if (users != NULL && says_something(&users->rates))
+    else if (users != NULL && has_rates(&users->rates))
         set_price(api, &users->rates, &profile->price);
     else if (built_in != NULL)
         set_built_in(api, built_in, &profile->price);
 }
 
-/* ---- What it comes to ------------------------------------------------------------------------ */
+/* ---- Cost ------------------------------------------------------------------------------------ */
 
 #define PER_MILLION 1e-6
 
@@ -282,7 +282,7 @@ double bl_price_cost(const struct bl_price *price, const struct bl_usage *usage,
                      const struct bl_usage_detail *detail)
 {
     uint64_t input = usage->input_tokens;
-    /* Parts are no more than the whole, whatever a server says. */
+    /* Parts are never more than the whole, whatever a server says. */
     uint64_t written = detail->cache_write_tokens < input ? detail->cache_write_tokens : input;
     uint64_t read =
         detail->cache_read_tokens < input - written ? detail->cache_read_tokens : input - written;

@@ -1,10 +1,10 @@
 /* Design notes.
  *
- * A call is a row of attempts. Before each, its worst cost is reserved; after each, what it came to
- * is booked. An attempt that fails may be repeated, by the one table of failures (retry.c); one
- * that was refused for an optional field is repeated once without it, silently; one that paused
- * goes on with what came so far. Nothing is executed before an answer has ended, so an attempt that
- * failed had no effect but its cost. */
+ * A call is a series of attempts. Before each attempt, its worst cost is reserved; after it, the
+ * actual cost is booked. A failed attempt may be repeated, by the one table of failures (retry.c).
+ * An attempt that was refused for an optional field is repeated once without it, silently. An
+ * answer that paused is continued with the pieces received so far. No tool call is executed before
+ * an answer has ended, so a failed attempt had no effect but its cost. */
 #include <stdio.h>
 
 #include <belay/version.h>
@@ -17,14 +17,14 @@
 #define FIRST_BYTE_LOOPBACK_NS (600 * BL_NS_PER_S) /* a model may be loading */
 #define STALL_NS               (300 * BL_NS_PER_S)
 #define OUTPUT_TOKENS_MIN      512u
-#define OUTPUT_TOKENS_DEFAULT  8192u  /* where one is needed, and none is configured */
-#define IMAGE_TOKENS_MAX       50000u /* no vendor is known to count more for one */
-#define SECRET_MIN             4u     /* shorter than that is no secret, and stands everywhere */
+#define OUTPUT_TOKENS_DEFAULT  8192u  /* if one is needed, and none is configured */
+#define IMAGE_TOKENS_MAX       50000u /* the highest count of any known vendor */
+#define SECRET_MIN             4u     /* shorter strings are not secrets, and occur everywhere */
 #define COUNT_PATH             "/v1/messages/count_tokens"
 
 /* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* Lowers `*tokens` to the provider's own count of the input, with a margin; where there is none it
+/* Lowers `*tokens` to the provider's own count of the input, with a margin. Without a count it
  * stays as it is. */
 static int count_input(struct remote_call *call, uint64_t *tokens)
 {
@@ -52,17 +52,17 @@ static int refuse_cost(struct remote_call *call, double worst_usd)
 {
     const struct bl_remote *remote = call->remote;
 
-    bl_error_set(call->error, BL_EBUDGET, BL_KIND_POLICY, "call the model",
-                 remote->options.provider->name,
-                 "the next request may cost up to %.4f USD, and %.4f USD of the limit are left",
-                 worst_usd, bl_ledger_left(remote->options.ledger));
+    bl_error_set(
+        call->error, BL_EBUDGET, BL_KIND_POLICY, "call the model", remote->options.provider->name,
+        "the next request may cost up to %.4f USD, but only %.4f USD of the limit are left",
+        worst_usd, bl_ledger_left(remote->options.ledger));
     bl_error_name_set(call->error, "max_budget");
     bl_error_hint(call->error, "raise --max-budget-usd");
     return BL_EBUDGET;
 }
 
-/* An upper bound of what the body that was built costs: no token is shorter than a byte, and an
- * image is counted by what it shows. */
+/* Returns an upper bound of the input tokens of the body: a token is at least one byte, and an
+ * image is counted by its content. */
 static uint64_t input_bound(const struct remote_call *call)
 {
     const struct bl_profile *profile = call->remote->options.profile;
@@ -82,7 +82,8 @@ static bool remote_reserve(struct remote_call *call, uint64_t input_tokens, uint
     return true;
 }
 
-/* The most output that what is left pays for beside that input; 0: not enough to be worth it. */
+/* Returns the most output that the rest of the limit pays for in addition to that input; 0 if it is
+ * too little to be useful. */
 static uint64_t affordable_output(const struct remote_call *call, uint64_t input_tokens)
 {
     const struct bl_price *price = &call->remote->options.profile->price;
@@ -96,8 +97,8 @@ static uint64_t affordable_output(const struct remote_call *call, uint64_t input
     return tokens >= OUTPUT_TOKENS_MIN ? (uint64_t)tokens : 0;
 }
 
-/* Reserves the worst that the attempt can cost, lowering its output where that makes it fit; the
- * body is written for what was reserved. */
+/* Reserves the worst cost of the attempt, and lowers its output limit if that makes it fit. The
+ * body is written for the reserved limit. */
 static int build_within_limit(struct remote_call *call)
 {
     const struct bl_remote *remote = call->remote;
@@ -128,7 +129,7 @@ static int build_within_limit(struct remote_call *call)
     return remote_build(call, false);
 }
 
-/* What an attempt that ended well came to. */
+/* Books the cost of an attempt that completed. */
 static int settle_finished(struct remote_call *call)
 {
     const struct bl_remote *remote = call->remote;
@@ -138,7 +139,7 @@ static int settle_finished(struct remote_call *call)
     call->sink->reserved_usd = 0;
     if (ledger == NULL)
         return 0;
-    /* Whoever does not say what it used is taken to have used it all. */
+    /* Without a reported usage, the whole reservation counts as used. */
     double usd = assembly->usage_known ? bl_price_cost(&remote->options.profile->price,
                                                        &assembly->usage, &assembly->usage_detail)
                                        : call->reserved_usd;
@@ -146,14 +147,15 @@ static int settle_finished(struct remote_call *call)
         return 0;
     bl_error_set(call->error, BL_EIO, BL_KIND_PROVIDER, "call the model",
                  remote->options.provider->name,
-                 "the provider bills %.4f USD for a request that could cost %.4f USD at most", usd,
+                 "the provider bills %.4f USD for a request that could cost at most %.4f USD", usd,
                  call->reserved_usd);
     bl_error_name_set(call->error, "overrun");
-    bl_error_hint(call->error, "check the prices that are configured for this model");
+    bl_error_hint(call->error, "check the configured prices of this model");
     return BL_EIO;
 }
 
-/* What was not, or not to its end: given back where the provider bills nothing, else kept whole. */
+/* Settles an attempt that failed or was cut: releases the reservation if the provider bills
+ * nothing, otherwise keeps it whole. */
 static void settle_failed(struct remote_call *call, int code)
 {
     struct bl_ledger *ledger = call->remote->options.ledger;
@@ -182,8 +184,8 @@ static uint64_t remote_output_limit(const struct bl_remote *remote)
     return remote->options.ledger != NULL ? OUTPUT_TOKENS_DEFAULT : 0;
 }
 
-/* What a request may have, so that an answer fits beside it; 0: not known. Where no limit is asked
- * for, the server decides how long an answer gets: some room is kept all the same. */
+/* Returns the input limit that leaves room for the answer; 0 if unknown. Without an output limit
+ * the server decides how long an answer gets; some room is kept nevertheless. */
 static uint64_t input_limit(const struct bl_remote *remote)
 {
     const struct bl_profile *profile = remote->options.profile;
@@ -213,7 +215,8 @@ static void remote_begin_answer(struct remote_call *call)
     };
 }
 
-/* A refusal that names an optional field: once a call, and remembered for this server. */
+/* Learns from a refusal that names an optional field: once per call, and remembered for this
+ * server. */
 static bool learn(struct remote_call *call)
 {
     struct bl_remote *remote = call->remote;
@@ -233,14 +236,14 @@ static bool learn(struct remote_call *call)
     return call->learned;
 }
 
-/* It wants to go on: what came is sent back as it is. */
-static int go_on(struct remote_call *call)
+/* Continues an answer that paused: its blocks so far are sent back as they are. */
+static int remote_continue(struct remote_call *call)
 {
     struct model_assembly *assembly = &call->assembly;
 
     if (++call->pauses > MODEL_PAUSES_MAX) {
         model_fail(assembly, "bad_response", call->status,
-                   BL_TEXT("the answer paused more often than it may"));
+                   BL_TEXT("the answer paused more than 8 times"));
         return BL_EIO;
     }
     call->resumed = model_anthropic_resumed(&call->decoder);
@@ -248,11 +251,12 @@ static int go_on(struct remote_call *call)
     return 0;
 }
 
-/* One attempt with its money. As remote_attempt; 0 with assembly.pause: again. */
+/* Makes one attempt with its reservation. As remote_attempt; 0 with assembly.pause: again. */
 static int attempt(struct remote_call *call)
 {
     call->max_output_tokens = remote_output_limit(call->remote);
     bl_text_into(call->sink->detail, sizeof call->sink->detail, "never sent");
+    call->sink->wait = BL_MODEL_PREPARING;
     call->sink->reserved_usd = 0;
     call->sink->unbilled = true;
     int code = bl_check();
@@ -267,7 +271,7 @@ static int attempt(struct remote_call *call)
     return code;
 }
 
-/* A server that quotes the key it was given: what it says is shown without. */
+/* Removes a key that the server quotes from its message. */
 static void hide(char *message, const char *secret)
 {
     static const char mark[] = "[removed]";
@@ -291,7 +295,7 @@ static void hide_secrets(struct remote_call *call)
         hide(message, provider->headers[i].value.data);
 }
 
-/* After a failed attempt: 0, try again. */
+/* After a failed attempt. Returns 0 to try again. */
 static int remote_try_again(struct remote_call *call, struct bl_model_retries *retries)
 {
     struct bl_remote *remote = call->remote;
@@ -319,7 +323,7 @@ static int run_call(struct remote_call *call)
     do {
         code = attempt(call);
         if (code == 0 && call->assembly.pause)
-            code = go_on(call);
+            code = remote_continue(call);
         else if (code == 0)
             break;
         if (code == BL_EIO && call->error->code == 0)
@@ -397,9 +401,8 @@ static int check_price(const struct bl_remote_options *options, struct bl_error 
     if (options->ledger == NULL || options->profile->price.known)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "find the price", options->profile->model,
-                 "there is a limit of cost, and the price of '%s' is not known",
-                 options->profile->model);
-    bl_error_hint(error, "give its price in prices.yaml, or `free: true` with the model");
+                 "a cost limit is set, but the price of '%s' is unknown", options->profile->model);
+    bl_error_hint(error, "set its price in prices.yaml, or `free: true` for the model");
     return BL_EINVAL;
 }
 

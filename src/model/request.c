@@ -1,13 +1,13 @@
 #include "provider.h"
 
-/* What one request holds of images: servers refuse more of them, or more bytes. */
+/* Limits for images in one request: servers refuse more. */
 #define IMAGES_MAX       100u
 #define IMAGES_BYTES_MAX ((uint64_t)24 * 1024 * 1024)
 #define BYTES_PER_TOKEN  4u
 
 /* ---- The conversation ------------------------------------------------------------------------ */
 
-/* White space alone is nothing: servers refuse it like an empty text. */
+/* Servers refuse white space alone like an empty text. */
 static bool is_worth_sending(const struct bl_block *block)
 {
     if (block->type == BL_BLOCK_TEXT)
@@ -41,14 +41,14 @@ static void add_call(struct bl_arena *arena, struct bl_message *message,
 {
     struct bl_block *copy = model_request_add_block(arena, message, block);
 
-    /* What the model wrote wrong would be refused: its result says what was wrong with it. */
+    /* An invalid call of the model would be refused; its result says what was wrong. */
     if (copy->name.size == 0)
         copy->name = BL_TEXT("unknown");
-    if (copy->input.size == 0 || (copy->invalid.size > 0 && !model_request_is_object(copy->input)))
+    if (copy->input.size == 0 || (copy->is_invalid && !model_request_is_object(copy->input)))
         copy->input = BL_TEXT("{}");
 }
 
-/* Messages of one role that follow each other become one: many servers want them to take turns. */
+/* Merges consecutive messages of one role: many servers require alternating roles. */
 static void copy_messages(struct bl_arena *arena, const struct bl_list *from, struct bl_list *to)
 {
     BL_LIST_EACH (link, from) {
@@ -71,7 +71,7 @@ static void copy_messages(struct bl_arena *arena, const struct bl_list *from, st
     }
 }
 
-/* Takes the first result of that call out of the message; NULL: it has none. */
+/* Takes the first result of that call out of the message; NULL if there is none. */
 static struct bl_block *model_request_take_result(struct bl_message *message, struct bl_text id)
 {
     BL_LIST_EACH (link, &message->blocks) {
@@ -84,8 +84,8 @@ static struct bl_block *model_request_take_result(struct bl_message *message, st
     return NULL;
 }
 
-/* The results of the calls in `answer` (NULL: none) come first in `message`, in the order of the
- * calls, one for each; results of nothing go. */
+/* Puts the results of the calls in `answer` (NULL if none) first in `message`, in the order of the
+ * calls, one for each; drops results without a call. */
 static void order_results(struct bl_arena *arena, const struct bl_message *answer,
                           struct bl_message *message)
 {
@@ -102,7 +102,7 @@ static void order_results(struct bl_arena *arena, const struct bl_message *answe
             if (result == NULL) {
                 result = bl_block_add(arena, &ordered, BL_BLOCK_RESULT);
                 result->id = call->id;
-                result->text = BL_TEXT("There is no result: the call was cut off.");
+                result->text = BL_TEXT("No result: the call was cut off.");
                 result->is_error = true;
             } else {
                 bl_list_push_back(&ordered.blocks, &result->link);
@@ -127,7 +127,7 @@ bool model_has_block(const struct bl_message *message, enum bl_block_type type)
     return false;
 }
 
-/* Every call gets exactly one result, in the message that follows it. */
+/* Gives every call exactly one result, in the message that follows it. */
 static void match_results(struct bl_arena *arena, struct bl_list *messages)
 {
     const struct bl_message *answer = NULL;
@@ -165,11 +165,11 @@ struct bl_text model_image_owner(struct bl_arena *arena, const struct bl_block *
 {
     if (image->id.size == 0)
         return (struct bl_text){0};
-    return bl_arena_printf(arena, "Image of the result of " BL_TEXT_FORMAT ":",
+    return bl_arena_printf(arena, "Image from the result of " BL_TEXT_FORMAT ":",
                            BL_TEXT_ARG(call_id));
 }
 
-/* The line of text that is sent in place of an image. */
+/* Replaces an image by a line of text. */
 static void replace_image(struct bl_arena *arena, struct bl_block *block, const char *why)
 {
     struct bl_text note = bl_image_note(arena, block, why);
@@ -179,7 +179,7 @@ static void replace_image(struct bl_arena *arena, struct bl_block *block, const 
     block->name = block->id = (struct bl_text){0};
 }
 
-/* Leaves as many of the newest images as may be sent. */
+/* Keeps as many of the newest images as may be sent. */
 static void settle_images(const struct model_build *build, struct bl_list *messages)
 {
     bool takes = model_takes_images(build->provider->api, build->profile);
@@ -192,11 +192,11 @@ static void settle_images(const struct model_build *build, struct bl_list *messa
             if (block->type != BL_BLOCK_IMAGE)
                 continue;
             if (!takes) {
-                replace_image(build->arena, block, "this model takes none");
+                replace_image(build->arena, block, "this model does not accept images");
             } else if (sent.count >= IMAGES_MAX ||
                        sent.bytes + block->text.size > IMAGES_BYTES_MAX) {
-                replace_image(build->arena, block, "left out, there are newer ones");
-                sent.bytes = IMAGES_BYTES_MAX; /* nor is any that is older */
+                replace_image(build->arena, block, "left out in favour of newer images");
+                sent.bytes = IMAGES_BYTES_MAX; /* older ones are left out, too */
             } else {
                 sent.count++;
                 sent.bytes += block->text.size;
@@ -209,7 +209,7 @@ static void settle_images(const struct model_build *build, struct bl_list *messa
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* An answer that is to be gone on with must not end in white space. */
+/* An answer that is to be continued must not end in white space. */
 static void trim_last(struct bl_list *messages)
 {
     if (bl_list_empty(messages))
@@ -253,10 +253,11 @@ struct bl_text model_schema_instruction(struct bl_arena *arena, const struct bl_
 {
     if (request->schema.size == 0)
         return (struct bl_text){0};
-    return bl_arena_printf(arena,
-                           "The final answer must be one JSON value that fits this JSON Schema, "
-                           "without other text and without a code fence:\n" BL_TEXT_FORMAT,
-                           BL_TEXT_ARG(request->schema));
+    return bl_arena_printf(
+        arena,
+        "The final answer must be a single JSON value that conforms to this JSON Schema, "
+        "without other text and without a code fence:\n" BL_TEXT_FORMAT,
+        BL_TEXT_ARG(request->schema));
 }
 
 struct bl_text model_join_texts(struct bl_arena *arena, const struct bl_message *message,

@@ -8,19 +8,18 @@
 #define WAIT_MS_FIRST      500u
 #define RETRY_AFTER_MS_MAX 60000
 
-/* What a failure is, by its code. */
+/* The properties of a failure, by its code. */
 struct failure_class {
     enum bl_error_kind kind;
     bool retryable;
-    bool obstinate; /* not even when the server asks for it */
+    bool obstinate; /* not retried even if the server asks for it */
     const char *what;
     const char *hint;
 };
 
 static const char hint_later[] = "try again later";
 static const char hint_network[] = "check the network and the provider's address, and try again";
-static const char hint_server[] =
-    "the answer is not one of this provider's format: check its address";
+static const char hint_server[] = "the answer is not in this provider's format: check its address";
 
 static const char *const failure_codes[] = {
     "connect",     "dns",        "stream_cut", "tls",    "redirect",         "bad_response",
@@ -32,18 +31,19 @@ const struct bl_names model_failure_codes = BL_NAMES(failure_codes);
 /* In the order of the codes. */
 static const struct failure_class classes[] = {
     {BL_KIND_PROVIDER, true, false, "the provider cannot be reached", hint_network},
-    {BL_KIND_PROVIDER, true, false, "the provider's name is not found", hint_network},
+    {BL_KIND_PROVIDER, true, false, "the provider's host name was not found", hint_network},
     {BL_KIND_PROVIDER, true, false, "the answer was cut off", hint_later},
     {BL_KIND_PROVIDER, false, false, "the provider's certificate is not trusted",
      "check the address and SSL_CERT_FILE"},
-    {BL_KIND_PROVIDER, false, false, "the provider redirects, which is not followed",
-     "set the address that it redirects to"},
+    {BL_KIND_PROVIDER, false, false, "the provider redirects, and redirects are not followed",
+     "configure the address that it redirects to"},
     {BL_KIND_PROVIDER, false, false, "the response is not a model's answer", hint_server},
-    {BL_KIND_PROVIDER, false, false, "the answer is over a limit", hint_server},
-    {BL_KIND_PROVIDER_TIMEOUT, true, false, "the provider did not begin to answer", hint_later},
+    {BL_KIND_PROVIDER, false, false, "the answer exceeds a limit", hint_server},
+    {BL_KIND_PROVIDER_TIMEOUT, true, false, "timed out waiting for the first byte of the answer",
+     hint_later},
     {BL_KIND_PROVIDER_TIMEOUT, true, false, "the answer stalled", hint_later},
     {BL_KIND_PROVIDER, true, false, "the provider failed", hint_later},
-    {BL_KIND_PROVIDER, true, false, "the provider limits the rate of requests",
+    {BL_KIND_PROVIDER, true, false, "the provider's rate limit was reached",
      "wait, or ask the provider for a higher limit"},
     {BL_KIND_PROVIDER, true, false, "the provider is overloaded", hint_later},
     {BL_KIND_PROVIDER, false, false, "the provider refused the request",
@@ -51,12 +51,12 @@ static const struct failure_class classes[] = {
     {BL_KIND_PROVIDER, false, false, "the provider has no such model or address",
      "check the model's name and the provider's address"},
     {BL_KIND_AUTH, false, true, "the provider refused the key",
-     "check the key and what it permits"},
+     "check the key and its permissions"},
     {BL_KIND_PROVIDER, false, true, "the account has no credit or quota left",
      "add credit, or choose another provider"},
     {BL_KIND_PROVIDER, false, true, "the conversation is longer than the model's context",
-     "start a new session, or let fewer turns stay in the context"},
-    {BL_KIND_PROVIDER, false, false, "the provider refused to answer", "say it in another way"},
+     "start a new session, or keep fewer turns in the context"},
+    {BL_KIND_PROVIDER, false, false, "the provider refused to answer", "rephrase the prompt"},
 };
 
 _Static_assert(BL_COUNT(classes) == BL_COUNT(failure_codes), "each code has a class");
@@ -89,11 +89,11 @@ static const char *retry_code_of(const struct bl_model_failure *failure)
     return failure->code != NULL ? failure->code : bl_model_status_code(failure->status);
 }
 
-/* A code from outside the table is a failure that nobody should repeat. */
+/* A code that is not in the table is not retried. */
 static const struct failure_class *retry_class_of(const struct bl_model_failure *failure)
 {
     static const struct failure_class other = {BL_KIND_PROVIDER, false, false,
-                                               "the call of the model failed", hint_later};
+                                               "the model call failed", hint_later};
     size_t index;
 
     return bl_names_find(&model_failure_codes, bl_text_from(retry_code_of(failure)), &index)
@@ -115,13 +115,13 @@ bool bl_model_failure_retryable(const struct bl_model_failure *failure)
     return failure->should_retry > 0 || class->retryable;
 }
 
-/* Without a status it is not the provider that refused, but a proxy on the way to it. */
+/* Without a status, a proxy refused, not the provider. */
 static bool is_of_proxy(const struct bl_model_failure *failure)
 {
     return failure->status == 0 && strcmp(retry_code_of(failure), "auth") == 0;
 }
 
-/* "the provider is overloaded (status 529), after 4 retries: what it said". */
+/* "the provider is overloaded (status 529), after 4 retries: message". */
 static void retry_describe(const struct bl_model_failure *failure, uint32_t retries, char *out,
                            size_t size)
 {
@@ -130,9 +130,9 @@ static void retry_describe(const struct bl_model_failure *failure, uint32_t retr
     char status[32] = "", count[32] = "";
 
     if (failure->timed_out && strcmp(code, "connect") == 0)
-        what = "there was no connection to the provider in time";
+        what = "timed out connecting to the provider";
     if (is_of_proxy(failure))
-        what = "the proxy wants to know who asks";
+        what = "proxy authentication required";
     if (failure->status > 0)
         snprintf(status, sizeof status, " (status %d)", failure->status);
     if (retries > 0)
@@ -153,8 +153,8 @@ static int retry_fail(const struct bl_model_failure *failure, uint32_t retries,
     bl_error_name_set(error, retry_code_of(failure));
     bl_error_hint(error, "%s",
                   is_of_proxy(failure)
-                      ? "put user and password into HTTPS_PROXY, or the provider's "
-                        "host into NO_PROXY"
+                      ? "set user and password in HTTPS_PROXY, or add the provider's "
+                        "host to NO_PROXY"
                       : retry_class_of(failure)->hint);
     if (error != NULL)
         error->retryable = bl_model_failure_retryable(failure);
@@ -169,20 +169,20 @@ static int fail_for_time(const struct bl_model_failure *failure, uint32_t retrie
 
     retry_describe(failure, retries, text, sizeof text);
     bl_duration_format((int64_t)(wait_ms * BL_NS_PER_MS), wait);
-    int result =
-        bl_error_set(error, BL_EIO, bl_model_failure_kind(failure), "call the model", provider,
-                     beyond_hint ? "it asks to wait %s, which is too long to wait here: %s"
-                                 : "the next try would be in %s, at or after the deadline: %s",
-                     wait, text);
+    int result = bl_error_set(
+        error, BL_EIO, bl_model_failure_kind(failure), "call the model", provider,
+        beyond_hint ? "the provider asks to wait %s, which is longer than the limit of 60 s: %s"
+                    : "the next attempt would be in %s, at or after the deadline: %s",
+        wait, text);
     bl_error_name_set(error, "no_time_to_retry");
     bl_error_hint(error,
-                  beyond_hint ? "try again after that time" : "give it more time, or try again");
+                  beyond_hint ? "try again after that time" : "set a longer timeout, or try again");
     if (error != NULL)
         error->retryable = true;
     return result;
 }
 
-/* The server's hint is a minimum, with up to a quarter on top; without one the range doubles. */
+/* The server's hint is a minimum, with up to a quarter on top; without a hint the range doubles. */
 static uint64_t choose_wait_ms(const struct bl_model_failure *failure, uint32_t attempt,
                                struct bl_random *random)
 {
@@ -226,16 +226,18 @@ int bl_model_retry(struct bl_model_retries *retries, const struct bl_model_failu
                   .status = failure->status},
     };
     bl_text_into(piece.retry.code, sizeof piece.retry.code, retry_code_of(failure));
+    sink->wait = BL_MODEL_BACKOFF;
     snprintf(sink->detail, sizeof sink->detail, "in backoff %u of %u", retries->attempt,
              BL_MODEL_RETRIES_MAX);
-    /* The attempt before has been counted, and the next one is not under way. */
+    /* The previous attempt has been counted, and the next one has not started. */
     sink->unbilled = true;
     result = sink->take(sink, &piece);
-    /* A listener that was slow has used up some of it. */
+    /* A slow listener may have used up some of the wait. */
     if (result == 0)
         result = bl_sleep_until(until_ns);
     if (result == 0) {
         sink->detail[0] = '\0';
+        sink->wait = BL_MODEL_PREPARING;
         sink->unbilled = false;
     }
     return result;

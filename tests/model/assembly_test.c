@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* An answer being put together, and who it is told to. */
+/* An answer being assembled, and its sink. */
 struct scene {
     struct bl_arena arena;
     struct bl_session session;
@@ -54,7 +54,7 @@ static void input(struct scene *scene, struct model_call *call, const char *piec
     assert_int_equal(model_call_input(&scene->assembly, call, bl_text_from(piece)), 0);
 }
 
-static void calls_are_told_in_order_and_end_once(void **state BL_UNUSED)
+static void calls_are_reported_in_order_and_end_once(void **state BL_UNUSED)
 {
     struct scene scene;
     scene_init(&scene);
@@ -75,14 +75,14 @@ static void calls_are_told_in_order_and_end_once(void **state BL_UNUSED)
     scene_done(&scene);
 }
 
-static void a_call_is_told_when_its_name_is_there(void **state BL_UNUSED)
+static void a_call_is_reported_once_it_has_a_name(void **state BL_UNUSED)
 {
     struct scene scene;
     scene_init(&scene);
     struct model_call *late = new_call(&scene, "a", ""), *named = new_call(&scene, "b", "get_");
     input(&scene, late, "{");
     expect(&scene, "begin 0 b get_\n");
-    /* Too late to change it: it is told. */
+    /* Too late to change the name: the call was reported. */
     assert_int_equal(model_call_name(&scene.assembly, named, BL_TEXT("weather")), 0);
     assert_int_equal(model_call_name(&scene.assembly, late, nothing), 0);
     assert_int_equal(model_call_name(&scene.assembly, late, BL_TEXT("read")), 0);
@@ -162,8 +162,8 @@ static void an_input_must_be_one_object(void **state BL_UNUSED)
     static const struct {
         const char *input, *log;
     } cases[] = {
-        {"[1]", "[1] (its input is not a JSON object, it is of type array)"},
-        {"null", "null (its input is not a JSON object, it is of type null)"},
+        {"[1]", "[1] (its input is not a JSON object but of type array)"},
+        {"null", "null (its input is not a JSON object but of type null)"},
         {" \n", "{}"},
         {" {} ", " {} "},
         {"{} {}", "{} {} (its input is cut off or is not JSON: offset 3 (line 1, column 4): "
@@ -227,7 +227,7 @@ static void P14_more_calls_or_larger_arguments_than_the_limit_fail(void **state 
     scene_done(&scene);
 }
 
-static void P27_usage_replaces_and_says_what_it_costs(void **state BL_UNUSED)
+static void P27_usage_replaces_and_has_its_cost(void **state BL_UNUSED)
 {
     struct scene scene;
     struct bl_usage usage = {100, 1};
@@ -240,7 +240,7 @@ static void P27_usage_replaces_and_says_what_it_costs(void **state BL_UNUSED)
                                     .cache_write = 2000000};
     assert_int_equal(model_tell_usage(&scene.assembly, &usage, &detail), 0);
     expect(&scene, "usage 100 1 cache 60 20 cost 69.000000\n");
-    /* Said again it is no news, and does not keep a dead answer alive. */
+    /* A repeated usage is not reported, and does not count as activity. */
     scene.assembly.meaningful = false;
     assert_int_equal(model_tell_usage(&scene.assembly, &usage, &detail), 0);
     expect(&scene, "");
@@ -250,7 +250,7 @@ static void P27_usage_replaces_and_says_what_it_costs(void **state BL_UNUSED)
     assert_int_equal(model_tell_usage(&scene.assembly, &usage, &detail), 0);
     assert_true(scene.assembly.meaningful);
     expect(&scene, "usage 100 9 cache 60 20 reasoning 4 cost 93.000000\n");
-    /* Requests before this one, of an answer that paused, are counted with it. */
+    /* Earlier requests of an answer that paused are included. */
     scene.price.long_above = 105;
     scene.price.long_input = scene.price.long_output = 2;
     scene.assembly.usage_before = (struct bl_usage){10, 10};
@@ -262,7 +262,7 @@ static void P27_usage_replaces_and_says_what_it_costs(void **state BL_UNUSED)
     scene_done(&scene);
 }
 
-static void P28_usage_that_never_came_is_estimated_and_never_zero(void **state BL_UNUSED)
+static void P28_missing_usage_is_estimated_and_never_zero(void **state BL_UNUSED)
 {
     struct scene scene;
     scene_init(&scene);
@@ -286,7 +286,7 @@ static void P28_usage_that_never_came_is_estimated_and_never_zero(void **state B
     scene_done(&scene);
 }
 
-static void what_came_decides_the_reason(void **state BL_UNUSED)
+static void the_calls_decide_the_finish_reason(void **state BL_UNUSED)
 {
     static const struct {
         bool call;
@@ -311,7 +311,7 @@ static void what_came_decides_the_reason(void **state BL_UNUSED)
     }
 }
 
-static void empty_pieces_are_told_to_nobody(void **state BL_UNUSED)
+static void empty_pieces_are_not_reported(void **state BL_UNUSED)
 {
     struct scene scene;
     scene_init(&scene);
@@ -326,8 +326,8 @@ static void empty_pieces_are_told_to_nobody(void **state BL_UNUSED)
     scene_done(&scene);
 }
 
-/* Whichever piece the sink refuses: it is what is returned, and nothing follows. */
-static void what_the_sink_says_is_returned(void **state BL_UNUSED)
+/* Whichever piece the sink refuses, its code is returned, and no piece follows. */
+static void code_of_the_sink_is_returned(void **state BL_UNUSED)
 {
     for (unsigned refused = 1; refused <= 7; refused++) {
         struct scene scene;
@@ -362,7 +362,7 @@ static void the_first_failure_stays(void **state BL_UNUSED)
     scene_done(&scene);
 }
 
-static void P36_an_opaque_value_goes_back_only_where_it_came_from(void **state BL_UNUSED)
+static void P36_an_opaque_value_is_sent_only_to_its_own_model(void **state BL_UNUSED)
 {
     static const struct bl_provider here = {.name = "anthropic"}, there = {.name = "local"};
     static const struct bl_profile model = {.model = "model-1"}, other = {.model = "model-2"};
@@ -384,17 +384,17 @@ static void P36_an_opaque_value_goes_back_only_where_it_came_from(void **state B
     bl_arena_done(&arena);
 }
 
-SUITE(assembly, cmocka_unit_test(calls_are_told_in_order_and_end_once),
-      cmocka_unit_test(a_call_is_told_when_its_name_is_there),
+SUITE(assembly, cmocka_unit_test(calls_are_reported_in_order_and_end_once),
+      cmocka_unit_test(a_call_is_reported_once_it_has_a_name),
       cmocka_unit_test(a_call_without_a_name_is_invalid),
       cmocka_unit_test(ids_are_unique_in_the_conversation),
       cmocka_unit_test(P25_arguments_cut_at_any_byte_are_invalid),
       cmocka_unit_test(an_input_must_be_one_object),
       cmocka_unit_test(the_authoritative_input_replaces_the_pieces),
       cmocka_unit_test(P14_more_calls_or_larger_arguments_than_the_limit_fail),
-      cmocka_unit_test(P27_usage_replaces_and_says_what_it_costs),
-      cmocka_unit_test(P28_usage_that_never_came_is_estimated_and_never_zero),
-      cmocka_unit_test(what_came_decides_the_reason),
-      cmocka_unit_test(empty_pieces_are_told_to_nobody),
-      cmocka_unit_test(what_the_sink_says_is_returned), cmocka_unit_test(the_first_failure_stays),
-      cmocka_unit_test(P36_an_opaque_value_goes_back_only_where_it_came_from));
+      cmocka_unit_test(P27_usage_replaces_and_has_its_cost),
+      cmocka_unit_test(P28_missing_usage_is_estimated_and_never_zero),
+      cmocka_unit_test(the_calls_decide_the_finish_reason),
+      cmocka_unit_test(empty_pieces_are_not_reported),
+      cmocka_unit_test(code_of_the_sink_is_returned), cmocka_unit_test(the_first_failure_stays),
+      cmocka_unit_test(P36_an_opaque_value_is_sent_only_to_its_own_model));

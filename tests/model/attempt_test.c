@@ -5,9 +5,9 @@
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
                                    BL_API_OLLAMA};
 
-/* ---- Streams, written otherwise -------------------------------------------------------------- */
+/* ---- Variants of streams --------------------------------------------------------------------- */
 
-/* The same with another end of line. */
+/* Returns the stream with another line ending. */
 static struct bl_text with_line_ends(struct bl_arena *arena, struct bl_text stream, const char *end)
 {
     size_t end_size = strlen(end);
@@ -25,7 +25,7 @@ static struct bl_text with_line_ends(struct bl_arena *arena, struct bl_text stre
     return (struct bl_text){out, size};
 }
 
-/* Events as lines of JSON, and lines as events. */
+/* Returns events as lines of JSON, or lines as events. */
 static struct bl_text turned(struct bl_arena *arena, struct bl_text stream)
 {
     struct bl_text rest = stream, line;
@@ -49,7 +49,7 @@ static struct bl_text turned(struct bl_arena *arena, struct bl_text stream)
     return (struct bl_text){out, size};
 }
 
-/* The same with another text in place of "Hi." */
+/* Returns the stream with another text instead of "Hi." */
 static struct bl_text saying(struct bl_arena *arena, struct bl_text stream, const char *text)
 {
     size_t at = (size_t)bl_text_find(stream, BL_TEXT("Hi."));
@@ -69,7 +69,7 @@ static struct bl_text saying(struct bl_arena *arena, struct bl_text stream, cons
     return copy;
 }
 
-/* What "Hi." looks like where no stream is sent. */
+/* Returns "Hi." as an answer without a stream. */
 static struct bl_text whole_hello(enum bl_api api)
 {
     switch (api) {
@@ -99,7 +99,7 @@ static struct bl_text answer_of(struct remotely *remotely, const char *type, str
     return peer_answer(&remotely->arena, 200, type, NULL, body);
 }
 
-/* Asks once: whatever the bytes look like, it is the answer with that text, and the first. */
+/* Makes one call: whatever the form of the bytes, it returns that text, with the first attempt. */
 static void check_said(struct remotely *remotely, const char *what, const char *text)
 {
     char line[64];
@@ -128,7 +128,7 @@ static void end(struct remotely *remotely)
     bl_free(remotely);
 }
 
-/* The bytes of a whole answer, head included, and what is to come of them: "Hi." at once. */
+/* Sends a whole answer, head included, and expects "Hi." in one attempt. */
 static void check_hello(enum bl_api api, const char *what, const char *type, struct bl_text body)
 {
     struct remotely *remotely = begin(api);
@@ -162,7 +162,7 @@ static int content_types(void *argument BL_UNUSED)
     return 0;
 }
 
-static void content_type_is_looked_at_and_not_trusted(void **state BL_UNUSED)
+static void content_type_is_checked_and_not_trusted(void **state BL_UNUSED)
 {
     run_in_loop(content_types, NULL);
 }
@@ -198,7 +198,7 @@ static int other_framing(void *argument BL_UNUSED)
                     with_line_ends(&arena, stream, "\r\n"));
         check_hello(apis[i], "CR", remotely_type(apis[i]), with_line_ends(&arena, stream, "\r"));
         check_hello(apis[i], "CRLF, no type", NULL, with_line_ends(&arena, stream, "\r\n"));
-        /* Without the blank line, or the end of line, after the last event. */
+        /* Without the blank line, or the line ending, after the last event. */
         stream.size -= lines ? 1 : 2;
         check_hello(apis[i], "no last line end", remotely_type(apis[i]), stream);
     }
@@ -212,7 +212,7 @@ static int other_framing(void *argument BL_UNUSED)
     return 0;
 }
 
-static void lines_end_as_they_like_and_come_in_either_framing(void **state BL_UNUSED)
+static void any_line_ending_and_either_framing_is_read(void **state BL_UNUSED)
 {
     run_in_loop(other_framing, NULL);
 }
@@ -225,7 +225,7 @@ static int drips(void *argument BL_UNUSED)
         for (size_t j = 0; j < BL_COUNT(texts); j++) {
             struct remotely *remotely = begin(apis[i]);
             struct bl_text stream = saying(&remotely->arena, remotely_hello(apis[i]), texts[j]);
-            /* With chunks as small, so that no layer puts them together again. */
+            /* With chunks of the same size, so that no layer joins them. */
             struct bl_buffer out;
             bl_buffer_init(&out, 1u << 20);
             for (size_t at = 0; at < stream.size; at++)
@@ -277,7 +277,7 @@ static void broken_text_is_replaced_and_not_refused(void **state BL_UNUSED)
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-/* Up to and with the event that says that the answer has ended. */
+/* Returns the stream up to and with the event that ends the answer. */
 static struct bl_text until_finished(enum bl_api api)
 {
     static const char *const marks[] = {"message_stop", "finish_reason", "response.completed",
@@ -297,7 +297,7 @@ static int early_ends(void *argument BL_UNUSED)
         for (int reset = 0; reset < 2; reset++) {
             struct remotely *remotely = begin(apis[i]);
             char promise[64];
-            /* It promises more than comes. */
+            /* It announces more bytes than it sends. */
             snprintf(promise, sizeof promise, "Content-Length: %zu\r\n",
                      remotely_hello(apis[i]).size + 1000);
             struct bl_text answer = peer_answer(&remotely->arena, 200, remotely_type(apis[i]),
@@ -376,7 +376,7 @@ static void connection_that_stays_open_after_the_end_is_left_behind(void **state
     run_in_loop(open_after_end, NULL);
 }
 
-/* ---- What is none ---------------------------------------------------------------------------- */
+/* ---- Invalid answers ------------------------------------------------------------------------- */
 
 static int not_answers(void *argument BL_UNUSED)
 {
@@ -416,7 +416,7 @@ static int not_answers(void *argument BL_UNUSED)
     return 0;
 }
 
-static void what_is_no_answer_fails_whatever_its_type_says(void **state BL_UNUSED)
+static void invalid_answers_fail_with_any_content_type(void **state BL_UNUSED)
 {
     run_in_loop(not_answers, NULL);
 }
@@ -442,7 +442,7 @@ static int text_alone(void *argument BL_UNUSED)
     return 0;
 }
 
-static void text_that_is_no_stream_is_one_that_was_cut(void **state BL_UNUSED)
+static void text_that_is_not_a_stream_is_a_cut_stream(void **state BL_UNUSED)
 {
     run_in_loop(text_alone, NULL);
 }
@@ -467,7 +467,7 @@ static int endless(void *argument BL_UNUSED)
     CHECK_EQUAL(remotely_ask(remotely, "Say hi."), BL_EIO);
     CHECK_STRING(remotely->recorder.error.name, "limit");
     CHECK_EQUAL(peer_requests(remotely->peer), 1);
-    /* With what had been received and not yet looked at. */
+    /* With bytes that were received but not processed yet. */
     CHECK_EQUAL(sscanf(remotely->recorder.sink.detail, "stream cut after %llu bytes", &read_bytes),
                 1);
     CHECK(read_bytes > STREAM_MAX && read_bytes < STREAM_MAX + 2 * BL_WIRE_PENDING_MAX);
@@ -480,14 +480,14 @@ static void stream_without_an_end_is_over_the_limit_at_256_mebibytes(void **stat
     run_in_loop(endless, NULL);
 }
 
-SUITE(attempt, cmocka_unit_test(content_type_is_looked_at_and_not_trusted),
+SUITE(attempt, cmocka_unit_test(content_type_is_checked_and_not_trusted),
       cmocka_unit_test(P30_whole_answer_to_a_streaming_request_is_read_whole),
-      cmocka_unit_test(lines_end_as_they_like_and_come_in_either_framing),
+      cmocka_unit_test(any_line_ending_and_either_framing_is_read),
       cmocka_unit_test(one_byte_at_a_time_is_the_same_answer),
       cmocka_unit_test(broken_text_is_replaced_and_not_refused),
       cmocka_unit_test(P29_end_of_the_connection_after_the_finish_is_success),
       cmocka_unit_test(P29_junk_after_the_end_is_not_read),
       cmocka_unit_test(connection_that_stays_open_after_the_end_is_left_behind),
-      cmocka_unit_test(what_is_no_answer_fails_whatever_its_type_says),
-      cmocka_unit_test(text_that_is_no_stream_is_one_that_was_cut),
+      cmocka_unit_test(invalid_answers_fail_with_any_content_type),
+      cmocka_unit_test(text_that_is_not_a_stream_is_a_cut_stream),
       cmocka_unit_test(stream_without_an_end_is_over_the_limit_at_256_mebibytes));

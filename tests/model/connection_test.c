@@ -1,4 +1,4 @@
-/* Connections below the answers: kept, redirected, of another version of HTTP. */
+/* Connections: reuse, redirects, HTTP versions. */
 #include <stdio.h>
 
 #include "remotely.h"
@@ -6,7 +6,7 @@
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
                                    BL_API_OLLAMA};
 
-/* Each answer leaves a connection that is kept, and that the server closes. */
+/* Each answer leaves an open connection, which the server then closes. */
 static int closed_meanwhile(void *argument BL_UNUSED)
 {
     static struct remotely remotely;
@@ -27,7 +27,7 @@ static int closed_meanwhile(void *argument BL_UNUSED)
     return 0;
 }
 
-static void P9_kept_connection_that_the_server_closed_is_no_retry(void **state BL_UNUSED)
+static void P9_kept_connection_that_the_server_closed_is_not_a_retry(void **state BL_UNUSED)
 {
     run_in_loop(closed_meanwhile, NULL);
 }
@@ -80,8 +80,8 @@ static const char *const streams[BL_COUNT(apis)][7] = {
      NULL},
 };
 
-/* Asks for all of them, for one that comes after an overload, and once, since the retry takes time,
- * for a stream that is cut. Their events are in `ret_all`. */
+/* Requests all of them, one after an overload, and, because the retry takes time, only one cut
+ * stream. Their events are in `ret_all`. */
 static void ask_for_streams(size_t format, struct front *front, struct bl_buffer *ret_all)
 {
     static struct remotely remotely;
@@ -144,6 +144,6 @@ static void P12_http2_gives_the_same_events(void **state BL_UNUSED)
     run_in_loop(both_versions, NULL);
 }
 
-SUITE(connection, cmocka_unit_test(P9_kept_connection_that_the_server_closed_is_no_retry),
+SUITE(connection, cmocka_unit_test(P9_kept_connection_that_the_server_closed_is_not_a_retry),
       cmocka_unit_test(P12_http2_gives_the_same_events),
       cmocka_unit_test(P13_redirect_is_not_followed));

@@ -63,7 +63,7 @@ static const struct {
     {400, "{\"error\":\"the prompt is longer than the context length currently available to the "
           "model; shorten the prompt\"}"},
     {500, "{\"error\":\"input after truncation exceeds maximum context length\"}"},
-    /* OpenRouter, and one that wraps what another said */
+    /* OpenRouter, and one that wraps another server's message */
     {400, "{\"error\":{\"message\":\"This endpoint's maximum context length is 131072 tokens. "
           "However, you requested about 140000 tokens\",\"code\":400}}"},
     {400, "{\"error\":{\"message\":\"Provider returned error\",\"code\":400,\"metadata\":{\"raw\":"
@@ -95,7 +95,7 @@ static const struct {
           "context window exceeds limit (2013)\"}}"},
     {400, "{\"message\":\"too many tokens: total number of tokens in the prompt cannot exceed "
           "4081\"}"},
-    /* Whatever the words. */
+    /* Any words. */
     {413, "<html><head><title>413 Request Entity Too Large</title></head></html>"},
     {413, ""},
 };
@@ -106,7 +106,7 @@ static void P32_the_overflow_texts_of_the_common_servers(void **state BL_UNUSED)
         expect_code(overflows[i].status, overflows[i].body, "context_overflow");
 }
 
-static void rates_of_tokens_are_no_overflow(void **state BL_UNUSED)
+static void rates_of_tokens_are_not_an_overflow(void **state BL_UNUSED)
 {
     expect_code(429, "{\"message\":\"Too many tokens, please wait before trying again.\"}",
                 "rate_limited");
@@ -123,7 +123,7 @@ static void rates_of_tokens_are_no_overflow(void **state BL_UNUSED)
                 "rate_limited");
 }
 
-static void P38_no_credit_is_quota_whatever_the_status(void **state BL_UNUSED)
+static void P38_no_credit_is_quota_at_any_status(void **state BL_UNUSED)
 {
     static const struct {
         int status;
@@ -174,7 +174,7 @@ static void the_status_decides_where_the_text_does_not(void **state BL_UNUSED)
     }
 }
 
-static void the_text_decides_where_it_says_more(void **state BL_UNUSED)
+static void the_text_decides_if_it_is_more_specific(void **state BL_UNUSED)
 {
     static const struct {
         int status;
@@ -191,11 +191,11 @@ static void the_text_decides_where_it_says_more(void **state BL_UNUSED)
          "{\"error\":{\"code\":503,\"message\":\"The model is overloaded. Please try again "
          "later.\",\"status\":\"UNAVAILABLE\"}}",
          "overloaded"},
-        /* A model that is being loaded will be there soon. */
+        /* A model that is loading will be available soon. */
         {503,
          "{\"error\":{\"code\":503,\"message\":\"Loading model\",\"type\":\"unavailable_error\"}}",
          "server"},
-        /* A chat template that does not take the conversation never will. */
+        /* A chat template that does not accept the conversation never will. */
         {500,
          "{\"error\":{\"code\":500,\"message\":\"Jinja Exception: System message must be at the "
          "beginning\",\"type\":\"server_error\"}}",
@@ -223,7 +223,7 @@ static void the_text_decides_where_it_says_more(void **state BL_UNUSED)
         {400, "{\"error\":{\"message\":\"foo/bar is not a valid model ID\",\"code\":400}}",
          "not_found"},
         {404, "{\"error\":\"model 'x' not found\"}", "not_found"},
-        /* Said well, and yet an error. */
+        /* Status 200, but an error. */
         {200, "{\"error\":{\"type\":\"api_error\",\"message\":\"Internal server error\"}}",
          "server"},
         {200, "{\"error\":{\"type\":\"invalid_request_error\",\"message\":\"no\"}}", "bad_request"},
@@ -334,7 +334,7 @@ static void retry_after_is_seconds_fractions_or_a_date(void **state BL_UNUSED)
     }
 }
 
-/* As many days after 1970 as one counts them, up to where nanoseconds end. */
+/* Compares with days counted one by one from 1970 to the end of nanoseconds. */
 static void dates_agree_with_the_calendar(void **state BL_UNUSED)
 {
     static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -410,10 +410,10 @@ static void a_type_or_a_text_means_a_code_by_itself(void **state BL_UNUSED)
 }
 
 SUITE(failure, cmocka_unit_test(P32_the_overflow_texts_of_the_common_servers),
-      cmocka_unit_test(rates_of_tokens_are_no_overflow),
-      cmocka_unit_test(P38_no_credit_is_quota_whatever_the_status),
+      cmocka_unit_test(rates_of_tokens_are_not_an_overflow),
+      cmocka_unit_test(P38_no_credit_is_quota_at_any_status),
       cmocka_unit_test(the_status_decides_where_the_text_does_not),
-      cmocka_unit_test(the_text_decides_where_it_says_more),
+      cmocka_unit_test(the_text_decides_if_it_is_more_specific),
       cmocka_unit_test(the_message_is_found_in_every_shape),
       cmocka_unit_test(a_long_message_is_cut_at_a_character),
       cmocka_unit_test(retry_after_is_seconds_fractions_or_a_date),

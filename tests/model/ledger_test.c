@@ -6,13 +6,13 @@
 #define AGENTS      8u
 #define TURNS_MAX   4u
 #define WORDS       400u /* of a prompt; five bytes each */
-#define OUTPUT_MAX  512u /* what the server uses at most: the least that is ever asked for */
+#define OUTPUT_MAX  512u /* most that the server uses: the least that is ever requested */
 #define SAME_USD    1e-9
 #define SCRIPT_SIZE 16384u
 
 /* ---- The ledger itself ----------------------------------------------------------------------- */
 
-static void reserves_what_is_left_and_no_more(void **state BL_UNUSED)
+static void ledger_reserves_only_the_rest_of_the_limit(void **state BL_UNUSED)
 {
     struct bl_ledger ledger;
 
@@ -59,7 +59,7 @@ static int pauses(void *argument BL_UNUSED)
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Search."), 0);
     CHECK_EQUAL(peer_requests(remotely.peer), 2);
-    /* 70 tokens by its word, and all that the second may have come to. */
+    /* 70 reported tokens, and the most that the second call may have cost. */
     double most_usd = (70 + (double)peer_request_body(remotely.peer, 1).size + 1000) / 1000 / 1000;
     CHECK(ledger.booked_usd > most_usd - SAME_USD && ledger.booked_usd < most_usd + SAME_USD);
     const char *log = recorder_log(&remotely.recorder);
@@ -71,12 +71,12 @@ static int pauses(void *argument BL_UNUSED)
     return 0;
 }
 
-static void part_of_an_answer_that_tells_no_usage_is_booked_whole(void **state BL_UNUSED)
+static void part_of_an_answer_without_usage_is_booked_whole(void **state BL_UNUSED)
 {
     run_in_loop(pauses, NULL);
 }
 
-/* An image of a million bytes is reserved for by what it may cost, which its size does not say. */
+/* An image of a million bytes reserves its highest cost, which does not depend on its size. */
 static int shows(void *argument)
 {
     uint64_t tokens_max = *(const uint64_t *)argument;
@@ -136,11 +136,11 @@ struct market {
     struct bl_model model; /* of the remote */
     struct bl_script *script;
     struct bl_script_server *server;
-    bool stops; /* at random, in the middle */
+    bool stops; /* at random, during the calls */
     double bill_usd;
-    unsigned served;  /* requests for an answer that reached it */
-    unsigned sent;    /* attempts that were not refused for their cost */
-    unsigned refused; /* for it */
+    unsigned served;  /* requests for an answer that reached the server */
+    unsigned sent;    /* attempts that the cost limit allowed */
+    unsigned refused; /* attempts that it refused */
     char url[64];
     char prompt[WORDS * 5 + 1];
 };
@@ -156,28 +156,17 @@ struct agent {
     unsigned executions;
 };
 
-static void keep_bill(void *context, struct bl_text line)
+static void keep_bill(void *context, const struct bl_script_served *served)
 {
     struct market *market = context;
-    const struct bl_json *entry;
-    struct bl_usage usage = {0};
-    int64_t input = 0, output = 0;
-    struct bl_arena arena;
 
-    bl_arena_init(&arena);
-    if (CHECK_EQUAL(bl_json_read(&arena, line, NULL, &entry, NULL), 0) &&
-        !bl_text_equal(bl_json_text(bl_json_get(entry, BL_TEXT("path"))),
-                       BL_TEXT("/v1/messages/count_tokens"))) {
-        CHECK(bl_json_int64(bl_json_get(entry, BL_TEXT("input_tokens")), &input));
-        CHECK(bl_json_int64(bl_json_get(entry, BL_TEXT("output_tokens")), &output));
-        usage = (struct bl_usage){(uint64_t)input, (uint64_t)output};
-        market->served++;
-        market->bill_usd += bl_price_cost(&price, &usage, &(struct bl_usage_detail){0});
-    }
-    bl_arena_done(&arena);
+    if (bl_text_equal(served->path, BL_TEXT("/v1/messages/count_tokens")))
+        return;
+    market->served++;
+    market->bill_usd += bl_price_cost(&price, &served->usage, &(struct bl_usage_detail){0});
 }
 
-/* ---- Scripts by chance ----------------------------------------------------------------------- */
+/* ---- Random scripts -------------------------------------------------------------------------- */
 
 static void add_reply(struct market *market, struct bl_buffer *out)
 {
@@ -190,7 +179,7 @@ static void add_reply(struct market *market, struct bl_buffer *out)
                          statuses[bl_random_below(random, BL_COUNT(statuses))]);
         return;
     }
-    /* These wait for long: only where somebody stops them. */
+    /* These wait for a long time: only used with stops. */
     if (market->stops && kind == 1) {
         bl_buffer_printf(out, "{\"error\":{\"code\":\"stream_cut\"}}");
         return;
@@ -232,7 +221,7 @@ static void make_script(struct market *market)
 
 /* ---- One agent ------------------------------------------------------------------------------- */
 
-/* Hands pieces on, and counts attempts. */
+/* Forwards pieces, and counts attempts. */
 struct counting_sink {
     struct bl_sink sink;
     struct bl_sink *outer;
@@ -382,7 +371,7 @@ static void market_close(struct market *market)
     bl_script_free(market->script);
 }
 
-/* Stops one after the other, and then the rest at once. */
+/* Stops one after the other, then the rest at once. */
 static void stop_agents(struct market *market, struct agent *agents)
 {
     for (unsigned i = 0; i < AGENTS; i++) {
@@ -427,7 +416,7 @@ static int bills(void *argument)
                       market->bill_usd <= ledger->booked_usd + SAME_USD &&
                       ledger->booked_usd <= LIMIT_USD + SAME_USD && !ledger->overrun &&
                       ledger->reserved_usd < SAME_USD && ledger->reserved_usd > -SAME_USD;
-        /* What was stopped may not have been sent. */
+        /* Stopped attempts may not have been sent. */
         bool counted =
             market->stops ? market->served <= market->sent : market->served == market->sent;
         if (!CHECK(within && counted))
@@ -445,12 +434,12 @@ static void P42_bill_of_parallel_agents_is_within_their_one_limit(void **state B
     unsigned refused = 0;
 
     run_in_loop(bills, &refused);
-    /* Else nothing was at stake. */
+    /* Otherwise the limit was never reached. */
     assert_true(refused > 0);
 }
 
-SUITE(ledger, cmocka_unit_test(reserves_what_is_left_and_no_more),
+SUITE(ledger, cmocka_unit_test(ledger_reserves_only_the_rest_of_the_limit),
       cmocka_unit_test(nothing_is_left_after_an_overrun),
-      cmocka_unit_test(part_of_an_answer_that_tells_no_usage_is_booked_whole),
+      cmocka_unit_test(part_of_an_answer_without_usage_is_booked_whole),
       cmocka_unit_test(an_image_is_reserved_for_by_its_tokens),
       cmocka_unit_test(P42_bill_of_parallel_agents_is_within_their_one_limit));

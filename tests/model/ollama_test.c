@@ -6,7 +6,7 @@ static const struct feeding plain = {.api = &model_api_ollama};
 
 #define OWN "{\"provider\":\"test\",\"model\":\"model-1\",\"thinking\":true}"
 
-static void P17_streams_come_out_the_same_however_they_are_cut(void **state BL_UNUSED)
+static void P17_streams_are_the_same_at_any_cut(void **state BL_UNUSED)
 {
     static const struct {
         const char *file, *log;
@@ -22,7 +22,7 @@ static void P17_streams_come_out_the_same_however_they_are_cut(void **state BL_U
                   "unexpected EOF\n"},
         {"overflow", "fail context_overflow: the input length exceeds the context length\n"},
         {"unfinished", "text Half\nfail stream_cut: the stream ended before the answer did\n"},
-        {"load", "fail server: the server loaded the model, and did not answer\n"},
+        {"load", "fail server: the server loaded the model but did not answer\n"},
     };
     for (size_t i = 0; i < BL_COUNT(streams); i++) {
         char name[64];
@@ -38,7 +38,7 @@ static void expect(const char *bytes, const char *log)
 
 static void P23_oddities_of_servers(void **state BL_UNUSED)
 {
-    /* No line end at the last line, empty lines, junk after the end. */
+    /* No newline after the last line, empty lines, junk after the end. */
     expect("\r\n{\"message\":{\"content\":\"a\"}}\r\n\n{\"done\":true,\"eval_count\":3,"
            "\"prompt_eval_count\":4}",
            "text a\nusage 4 3\nstop end\n");
@@ -46,7 +46,7 @@ static void P23_oddities_of_servers(void **state BL_UNUSED)
         "{\"message\":{\"content\":\"a\"},\"done\":true,\"eval_count\":3,\"prompt_eval_count\":4}\n"
         "nonsense\n{\"error\":\"late\"}\n",
         "text a\nusage 4 3\nstop end\n");
-    /* Arguments that are none, are text, or are text that is cut. */
+    /* Arguments that are missing, strings, or cut strings. */
     expect("{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"x\"}},{\"function\":{\"name\":"
            "\"x\","
            "\"arguments\":null}},{\"function\":{\"name\":\"x\",\"arguments\":\"\"}},{\"function\":{"
@@ -54,14 +54,14 @@ static void P23_oddities_of_servers(void **state BL_UNUSED)
            "{\"done\":true,\"done_reason\":\"stop\",\"eval_count\":1,\"prompt_eval_count\":1}\n",
            "begin 0 call_1 x\nend 0 {}\nbegin 1 call_2 x\nend 1 {}\nbegin 2 call_3 x\nend 2 {}\n"
            "begin 3 call_4 x\ndelta 3 []\n"
-           "end 3 [] (its input is not a JSON object, it is of type array)\n"
+           "end 3 [] (its input is not a JSON object but of type array)\n"
            "begin 4 call_5 \nend 4 {} (it does not name a tool)\nusage 1 1\nstop tool_calls\n");
-    /* Values that are no texts. */
+    /* Values that are not strings. */
     expect("{\"message\":{\"content\":null,\"thinking\":7,\"tool_calls\":null},\"error\":null}\n"
            "7\n[]\n{\"message\":\"x\"}\n{\"done\":\"yes\"}\n{\"done\":true,\"eval_count\":1}\n",
            "usage 2 1\nstop end\n");
     expect("not JSON\n", "fail bad_response: not JSON\n");
-    /* Thinking under its name elsewhere; its own name wins. */
+    /* Thinking under another format's name; the own name takes precedence. */
     expect("{\"message\":{\"content\":\"\",\"reasoning_content\":\"so\"}}\n"
            "{\"message\":{\"thinking\":\"it\",\"reasoning_content\":\"no\"}}\n"
            "{\"done\":true,\"eval_count\":3,\"prompt_eval_count\":4}\n",
@@ -84,7 +84,7 @@ static void P28_no_counts_are_estimated(void **state BL_UNUSED)
 static void P24_a_stream_cut_anywhere_ends_nothing(void **state BL_UNUSED)
 {
     struct bl_text whole = read_fixture("ollama/tools.jsonl");
-    /* Without its line end the last line is complete. */
+    /* Without its newline the last line is complete. */
     for (size_t size = 0; size + 1 < whole.size; size++) {
         struct recorder recorder;
         recorder_init(&recorder);
@@ -116,7 +116,7 @@ static void P25_text_arguments_cut_by_the_limit_are_invalid(void **state BL_UNUS
     }
 }
 
-static void P30_json_that_is_no_stream_is_read_whole(void **state BL_UNUSED)
+static void P30_json_instead_of_a_stream_is_read_whole(void **state BL_UNUSED)
 {
     static const struct {
         const char *json, *log;
@@ -135,7 +135,7 @@ static void P30_json_that_is_no_stream_is_read_whole(void **state BL_UNUSED)
         check_whole(&plain, bl_text_from(cases[i].json), cases[i].log);
 }
 
-static void what_the_sink_refuses_ends_the_feeding(void **state BL_UNUSED)
+static void refusal_of_the_sink_ends_the_stream(void **state BL_UNUSED)
 {
     check_refusals(&plain, "ollama/tools.jsonl");
 }
@@ -217,7 +217,7 @@ static void options_are_sent_where_they_are_set(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-static void P32_what_is_longer_than_num_ctx_is_not_sent(void **state BL_UNUSED)
+static void P32_request_longer_than_num_ctx_is_not_sent(void **state BL_UNUSED)
 {
     struct asking scene;
     struct bl_buffer out;
@@ -240,7 +240,7 @@ static void P32_what_is_longer_than_num_ctx_is_not_sent(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-static void a_key_is_sent_where_there_is_one(void **state BL_UNUSED)
+static void a_key_is_sent_if_there_is_one(void **state BL_UNUSED)
 {
     struct bl_arena arena;
     struct bl_http_header headers[16];
@@ -275,7 +275,7 @@ static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+static void a_summary_precedes_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -285,16 +285,16 @@ static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUS
     asking_done(&asking);
 }
 
-SUITE(ollama, cmocka_unit_test(P17_streams_come_out_the_same_however_they_are_cut),
+SUITE(ollama, cmocka_unit_test(P17_streams_are_the_same_at_any_cut),
       cmocka_unit_test(P23_oddities_of_servers), cmocka_unit_test(P28_no_counts_are_estimated),
       cmocka_unit_test(P24_a_stream_cut_anywhere_ends_nothing),
       cmocka_unit_test(P25_text_arguments_cut_by_the_limit_are_invalid),
-      cmocka_unit_test(P30_json_that_is_no_stream_is_read_whole),
-      cmocka_unit_test(what_the_sink_refuses_ends_the_feeding), cmocka_unit_test(a_plain_request),
+      cmocka_unit_test(P30_json_instead_of_a_stream_is_read_whole),
+      cmocka_unit_test(refusal_of_the_sink_ends_the_stream), cmocka_unit_test(a_plain_request),
       cmocka_unit_test(a_conversation_with_calls_and_options),
       cmocka_unit_test(options_are_sent_where_they_are_set),
-      cmocka_unit_test(P32_what_is_longer_than_num_ctx_is_not_sent),
-      cmocka_unit_test(a_key_is_sent_where_there_is_one),
+      cmocka_unit_test(P32_request_longer_than_num_ctx_is_not_sent),
+      cmocka_unit_test(a_key_is_sent_if_there_is_one),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
       cmocka_unit_test(images_are_sent_with_prompts_and_results),
-      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));
+      cmocka_unit_test(a_summary_precedes_the_turns_that_are_sent));

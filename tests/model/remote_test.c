@@ -97,7 +97,7 @@ static int final_failures(void *argument)
     return 0;
 }
 
-static void P38_what_a_retry_cannot_mend_is_asked_once(void **state BL_UNUSED)
+static void P38_permanent_failure_is_not_retried(void **state BL_UNUSED)
 {
     run_in_loop(final_failures, NULL);
 }
@@ -119,7 +119,7 @@ static int should_retry(void *argument)
     return 0;
 }
 
-static void P39_what_the_server_says_of_retries_is_obeyed(void **state BL_UNUSED)
+static void P39_retry_hints_of_the_server_are_obeyed(void **state BL_UNUSED)
 {
     run_in_loop(should_retry, NULL);
 }
@@ -189,7 +189,7 @@ static int strange(void *argument)
     return 0;
 }
 
-static void P13_P30_what_is_not_an_answer_is_said_to_be_none(void **state BL_UNUSED)
+static void P13_P30_invalid_answers_are_reported(void **state BL_UNUSED)
 {
     run_in_loop(strange, NULL);
 }
@@ -279,7 +279,7 @@ static int learns_to_think(void *argument)
     return 0;
 }
 
-static void model_that_takes_no_budget_for_thinking_decides_it_itself(void **state BL_UNUSED)
+static void model_that_refuses_a_thinking_budget_gets_adaptive_thinking(void **state BL_UNUSED)
 {
     run_in_loop(learns_to_think, NULL);
 }
@@ -319,7 +319,7 @@ static int pauses(void *argument)
     return 0;
 }
 
-static void P35_pause_is_sent_again_as_it_is(void **state BL_UNUSED)
+static void P35_paused_answer_is_sent_back_unchanged(void **state BL_UNUSED)
 {
     run_in_loop(pauses, NULL);
 }
@@ -337,7 +337,7 @@ static int reserves(void *argument)
     remotely.profile.price = (struct bl_price){.known = true, .input = 10, .output = 100};
     remotely.profile.max_output_tokens = 4000;
     remotely.ledger = &ledger;
-    /* 4,000 tokens of output would be 0.4 USD: it is lowered to what is there. */
+    /* 4,000 tokens of output would cost 0.4 USD: the limit lowers it. */
     bl_ledger_init(&ledger, 0.1, NULL);
     remotely_open(&remotely);
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), 0);
@@ -346,7 +346,7 @@ static int reserves(void *argument)
     /* Three in, two out. */
     CHECK(ledger.booked_usd > 0.000229 && ledger.booked_usd < 0.000231);
     CHECK(ledger.reserved_usd < 1e-12);
-    /* Not enough for 512 tokens: nothing is sent. */
+    /* Too little for 512 tokens: nothing is sent. */
     ledger.booked_usd = 0.06;
     remotely.recorder.error = (struct bl_error){0};
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), BL_EBUDGET);
@@ -393,7 +393,7 @@ static int keeps_or_gives_back(void *argument)
     return 0;
 }
 
-static void what_is_not_billed_is_given_back_and_what_was_cut_is_kept(void **state BL_UNUSED)
+static void unbilled_reservation_is_released_and_that_of_a_cut_call_is_kept(void **state BL_UNUSED)
 {
     run_in_loop(keeps_or_gives_back, NULL);
 }
@@ -428,7 +428,7 @@ static int overruns(void *argument)
     return 0;
 }
 
-static void server_that_bills_more_than_it_may_stops_the_run(void **state BL_UNUSED)
+static void server_that_bills_more_than_reserved_stops_the_run(void **state BL_UNUSED)
 {
     run_in_loop(overruns, NULL);
 }
@@ -451,15 +451,15 @@ static void P43_limit_without_a_price_is_refused(void **state BL_UNUSED)
 }
 
 SUITE(remote, cmocka_unit_test(every_format_answers),
-      cmocka_unit_test(P13_P30_what_is_not_an_answer_is_said_to_be_none),
+      cmocka_unit_test(P13_P30_invalid_answers_are_reported),
       cmocka_unit_test(P14_event_of_17_mebibytes_and_endless_lines_are_over_the_limit),
       cmocka_unit_test(P29_P41_stream_that_is_cut_is_asked_for_again),
       cmocka_unit_test(P31_field_that_a_server_refuses_is_left_out_from_then_on),
-      cmocka_unit_test(model_that_takes_no_budget_for_thinking_decides_it_itself),
-      cmocka_unit_test(P35_pause_is_sent_again_as_it_is),
-      cmocka_unit_test(P38_what_a_retry_cannot_mend_is_asked_once),
-      cmocka_unit_test(P39_what_the_server_says_of_retries_is_obeyed),
+      cmocka_unit_test(model_that_refuses_a_thinking_budget_gets_adaptive_thinking),
+      cmocka_unit_test(P35_paused_answer_is_sent_back_unchanged),
+      cmocka_unit_test(P38_permanent_failure_is_not_retried),
+      cmocka_unit_test(P39_retry_hints_of_the_server_are_obeyed),
       cmocka_unit_test(output_is_lowered_to_what_the_limit_pays_for),
-      cmocka_unit_test(what_is_not_billed_is_given_back_and_what_was_cut_is_kept),
-      cmocka_unit_test(server_that_bills_more_than_it_may_stops_the_run),
+      cmocka_unit_test(unbilled_reservation_is_released_and_that_of_a_cut_call_is_kept),
+      cmocka_unit_test(server_that_bills_more_than_reserved_stops_the_run),
       cmocka_unit_test(P43_limit_without_a_price_is_refused));

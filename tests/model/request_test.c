@@ -25,7 +25,7 @@ static void expect_sent(struct asking *scene, const char *json)
     model_conversation(&scene->build, &list);
     write_list(&list, &sent);
     assert_string_equal(sent.data, json);
-    /* What was copied is as it was. */
+    /* The original is unchanged. */
     write_list(&scene->messages, &after);
     assert_string_equal(before.data, after.data);
     bl_buffer_done(&before);
@@ -43,7 +43,7 @@ static void expect_sent(struct asking *scene, const char *json)
     "{\"type\":\"tool_result\",\"id\":\"" id "\",\"text\":\"" text "\",\"is_error\":false}"
 #define CUT(id)                                                                                    \
     "{\"type\":\"tool_result\",\"id\":\"" id                                                       \
-    "\",\"text\":\"There is no result: the call was cut off.\",\"is_error\":true}"
+    "\",\"text\":\"No result: the call was cut off.\",\"is_error\":true}"
 
 static void turns_that_are_not_skipped_come_first(void **state BL_UNUSED)
 {
@@ -128,7 +128,7 @@ static void empty_texts_and_messages_are_left_out(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-static void only_an_answer_to_go_on_with_loses_its_white_space(void **state BL_UNUSED)
+static void only_an_answer_to_continue_loses_its_white_space(void **state BL_UNUSED)
 {
     struct asking scene;
     scene_init(&scene);
@@ -166,7 +166,7 @@ static void a_call_at_the_very_end_gets_a_result(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-/* Its result may know the name of the tool: some formats want it there. */
+/* A result has the name of its tool, which some formats need. */
 static void a_result_knows_the_name_of_its_tool(void **state BL_UNUSED)
 {
     struct asking scene;
@@ -180,7 +180,7 @@ static void a_result_knows_the_name_of_its_tool(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-static void a_broken_call_goes_back_as_one_that_is_well_formed(void **state BL_UNUSED)
+static void an_invalid_call_is_sent_back_as_a_valid_one(void **state BL_UNUSED)
 {
     struct asking scene;
     struct bl_list list;
@@ -238,9 +238,9 @@ static void all_text_that_is_sent_is_counted(void **state BL_UNUSED)
 
 #define IMAGE(data, more)                                                                          \
     "{\"type\":\"image\",\"media_type\":\"image/png\",\"data\":\"" data "\"" more "}"
-#define UNTAKEN "[image image/png, 3 bytes: this model takes none]"
+#define UNTAKEN "[image image/png, 3 bytes: this model does not accept images]"
 
-static void images_are_words_to_a_model_that_takes_none(void **state BL_UNUSED)
+static void images_are_text_for_a_model_without_images(void **state BL_UNUSED)
 {
     static const struct {
         enum bl_api api;
@@ -271,7 +271,8 @@ static void images_are_words_to_a_model_that_takes_none(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-/* `count` messages of the user, each with one image of so many bytes, and an answer between. */
+/* Adds `count` messages of the user, each with one image of `size` bytes, with answers between
+ * them. */
 static void add_images(struct asking *scene, unsigned count, size_t size)
 {
     char *data = bl_alloc(size);
@@ -309,7 +310,7 @@ static void expect_newest_images(unsigned count, size_t size, unsigned sent)
         assert_int_equal(block->type, kept ? BL_BLOCK_IMAGE : BL_BLOCK_TEXT);
         if (!kept)
             assert_true(
-                bl_text_ends_with(block->text, BL_TEXT(": left out, there are newer ones]")));
+                bl_text_ends_with(block->text, BL_TEXT(": left out in favour of newer images]")));
     }
     assert_int_equal(number, count);
     assert_int_equal(model_request_bytes(&scene.request), count * (1600 * 4 + 2));
@@ -351,14 +352,14 @@ SUITE(request, cmocka_unit_test(turns_that_are_not_skipped_come_first),
       cmocka_unit_test(a_summary_is_one_message_with_the_prompt_that_follows_it),
       cmocka_unit_test(room_for_the_answer_is_kept_in_the_context),
       cmocka_unit_test(empty_texts_and_messages_are_left_out),
-      cmocka_unit_test(only_an_answer_to_go_on_with_loses_its_white_space),
+      cmocka_unit_test(only_an_answer_to_continue_loses_its_white_space),
       cmocka_unit_test(every_call_has_exactly_one_result_in_its_order),
       cmocka_unit_test(a_call_at_the_very_end_gets_a_result),
       cmocka_unit_test(a_result_knows_the_name_of_its_tool),
-      cmocka_unit_test(a_broken_call_goes_back_as_one_that_is_well_formed),
+      cmocka_unit_test(an_invalid_call_is_sent_back_as_a_valid_one),
       cmocka_unit_test(an_empty_conversation_is_empty),
       cmocka_unit_test(all_text_that_is_sent_is_counted),
-      cmocka_unit_test(images_are_words_to_a_model_that_takes_none),
+      cmocka_unit_test(images_are_text_for_a_model_without_images),
       cmocka_unit_test(the_newest_images_are_sent_as_far_as_a_request_holds_them),
       cmocka_unit_test(a_prompt_of_one_character_is_sent_in_every_format),
       cmocka_unit_test(the_instruction_holds_the_schema));

@@ -8,11 +8,11 @@ static struct bl_model_failure failure_of(int status, const char *code)
         .status = status, .code = code, .retry_after_ms = -1, .should_retry = -1};
 }
 
-/* The table of the providers. */
+/* The table of failure codes. */
 static const struct {
     int status;
     const char *code;
-    const char *name; /* the code that comes out */
+    const char *name; /* the resulting code */
     enum bl_error_kind kind;
     bool retryable;
 } table[] = {
@@ -48,7 +48,7 @@ static const struct {
     {500, "overrun", "overrun", BL_KIND_PROVIDER, false},
 };
 
-static void kinds_and_retries_are_as_the_table_says(void **state BL_UNUSED)
+static void kinds_and_retries_follow_the_table(void **state BL_UNUSED)
 {
     for (size_t i = 0; i < BL_COUNT(table); i++) {
         struct bl_model_failure failure = failure_of(table[i].status, table[i].code);
@@ -82,7 +82,7 @@ static void the_servers_word_on_retries_is_obeyed(void **state BL_UNUSED)
     }
 }
 
-/* What one call of bl_model_retry does to a fresh recorder. */
+/* The effect of one call of bl_model_retry on a fresh recorder. */
 struct trial {
     struct recorder recorder;
     struct bl_model_retries retries;
@@ -195,7 +195,7 @@ static int no_time(void *argument BL_UNUSED)
     CHECK_EQUAL(trial.recorder.error.kind, BL_KIND_PROVIDER);
     CHECK_STRING(trial.recorder.error.name, "no_time_to_retry");
 
-    /* A wait that would end exactly at the deadline is one too many; a shorter one is not. */
+    /* A wait that would end exactly at the deadline is too long; a shorter one is not. */
     struct bl_scope scope, *outer;
     failure.retry_after_ms = 0;
     bl_scope_init(&scope, bl_scope_current());
@@ -213,7 +213,7 @@ static int no_time(void *argument BL_UNUSED)
     try_retry(&trial, &failure);
     CHECK_STRING(trial.recorder.error.name, "no_time_to_retry");
     CHECK_EQUAL(trial.waited_ns, 0);
-    /* What is not to be tried again is itself, also without time. */
+    /* A failure that must not be retried is returned as it is, also without time. */
     struct bl_model_failure refused = failure_of(401, NULL);
     try_retry(&trial, &refused);
     CHECK_EQUAL(trial.result, BL_EACCES);
@@ -268,7 +268,7 @@ static int stop_in_backoff(void *argument BL_UNUSED)
     return 0;
 }
 
-static void a_stop_in_the_wait_ends_it_and_says_where_it_was(void **state BL_UNUSED)
+static void a_stop_ends_the_wait_and_reports_its_position(void **state BL_UNUSED)
 {
     run_in_virtual_loop(1, stop_in_backoff, NULL);
 }
@@ -297,7 +297,7 @@ static int stopped_before(void *argument BL_UNUSED)
     return 0;
 }
 
-static void after_a_stop_nothing_is_told_and_a_refusing_sink_ends_it(void **state BL_UNUSED)
+static void after_a_stop_no_retry_is_reported_and_a_refusing_sink_ends_it(void **state BL_UNUSED)
 {
     run_in_virtual_loop(1, stopped_before, NULL);
 }
@@ -314,22 +314,22 @@ static int messages_name_all(void *argument BL_UNUSED)
     try_retry(&trial, &failure);
     CHECK_EQUAL(trial.recorder.error.kind, BL_KIND_PROVIDER_TIMEOUT);
     CHECK_STRING(trial.recorder.error.message,
-                 "there was no connection to the provider in time, after 1 retry: 10 s are over");
+                 "timed out connecting to the provider, after 1 retry: 10 s are over");
     recorder_done(&trial.recorder);
     return 0;
 }
 
-static void the_message_says_what_how_often_and_what_the_server_said(void **state BL_UNUSED)
+static void the_message_has_the_failure_the_retries_and_the_servers_message(void **state BL_UNUSED)
 {
     run_in_virtual_loop(1, messages_name_all, NULL);
 }
 
-SUITE(retry, cmocka_unit_test(kinds_and_retries_are_as_the_table_says),
+SUITE(retry, cmocka_unit_test(kinds_and_retries_follow_the_table),
       cmocka_unit_test(the_connect_timer_is_a_provider_timeout),
       cmocka_unit_test(the_servers_word_on_retries_is_obeyed),
       cmocka_unit_test(waits_are_random_and_grow_and_end_after_four),
       cmocka_unit_test(a_hint_is_a_minimum_with_up_to_a_quarter_more),
       cmocka_unit_test(without_time_it_fails_at_once_and_may_be_tried_again),
-      cmocka_unit_test(a_stop_in_the_wait_ends_it_and_says_where_it_was),
-      cmocka_unit_test(after_a_stop_nothing_is_told_and_a_refusing_sink_ends_it),
-      cmocka_unit_test(the_message_says_what_how_often_and_what_the_server_said));
+      cmocka_unit_test(a_stop_ends_the_wait_and_reports_its_position),
+      cmocka_unit_test(after_a_stop_no_retry_is_reported_and_a_refusing_sink_ends_it),
+      cmocka_unit_test(the_message_has_the_failure_the_retries_and_the_servers_message));

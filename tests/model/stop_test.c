@@ -24,7 +24,7 @@ static unsigned stop_rounds(void)
 
 /* ---- One call -------------------------------------------------------------------------------- */
 
-/* A call in a fiber and a scope of its own. */
+/* A call in its own fiber and scope. */
 struct asker {
     struct remotely *remotely;
     struct bl_nursery nursery;
@@ -49,7 +49,7 @@ static void asker_start(struct asker *asker, struct remotely *remotely)
     CHECK_EQUAL(bl_nursery_spawn(&asker->nursery, NULL, "asker", asker_main, asker, NULL), 0);
 }
 
-/* From the stop to the end of the call. */
+/* Stops the call, and returns the time until its end. */
 static uint64_t asker_stop(struct asker *asker)
 {
     uint64_t from_ns = bl_now_ns();
@@ -105,7 +105,7 @@ static void P1_stop_in_backoff_is_quiet_at_once_and_sends_nothing_more(void **st
     run_in_loop(stop_in_backoff, NULL);
 }
 
-/* Until after its text, and not to its end. */
+/* Returns the stream up to after its text, without its end. */
 static struct bl_text beginning(enum bl_api api)
 {
     struct bl_text stream = remotely_hello(api);
@@ -159,19 +159,19 @@ static int stop_in_stream(void *argument)
     return 0;
 }
 
-static void P1_stop_in_a_stream_is_quiet_at_once_and_says_where(void **state BL_UNUSED)
+static void P1_stop_in_a_stream_is_immediate_and_reports_the_position(void **state BL_UNUSED)
 {
     run_in_loop(stop_in_stream, NULL);
 }
 
 /* ---- Ten thousand ---------------------------------------------------------------------------- */
 
-/* A server in a process of its own, so that its descriptors are not ours: whoever has asked gets
- * the beginning of a stream, and then nothing. */
+/* A server in another process, so that its descriptors are not ours: it answers each request with
+ * the beginning of a stream, and then stays silent. */
 struct crowd_server {
     pid_t pid;
     uint16_t port;
-    int report; /* the number of closes, when there are `expected` */
+    int report; /* receives the number of closed connections, once `expected` have closed */
 };
 
 #define CROWD_EVENTS 256
@@ -187,7 +187,7 @@ static struct bl_text crowd_stream(void)
                    "\"text_delta\",\"text\":\"Hi.\"}}\n\n");
 }
 
-/* True: the other end is gone. */
+/* Returns true when the client has disconnected. */
 static bool crowd_talk(int fd)
 {
     char bytes[4096];
@@ -257,8 +257,8 @@ struct crowd {
     struct bl_model model;
     struct bl_scope scope;
     uint32_t size;
-    uint32_t answered; /* have text */
-    uint32_t cut;      /* ended as they should */
+    uint32_t answered; /* have received text */
+    uint32_t cut;      /* ended as expected */
 };
 
 struct crowd_member {
@@ -300,7 +300,8 @@ static int member_main(void *argument)
     return 0;
 }
 
-/* So many streams, and one stop for all; from the stop to the end of the last. */
+/* Runs `count` streams and stops all of them at once; returns the time from the stop to the last
+ * end. */
 static uint64_t stop_streams(struct crowd *crowd, uint32_t count)
 {
     struct bl_nursery nursery;
@@ -339,7 +340,7 @@ static int stop_crowd(void *argument)
     bl_scope_init(&scope, bl_scope_current());
     bl_scope_set_deadline(&scope, bl_now_ns() + 300 * BL_NS_PER_S);
     struct bl_scope *outer = bl_scope_enter(&scope);
-    /* What the first call makes stays: it is not what is counted. */
+    /* Allocations of the first call stay, and are not counted. */
     stop_streams(crowd, 1);
     unsigned before = peer_descriptors();
     uint64_t ns = stop_streams(crowd, crowd->size);
@@ -351,7 +352,7 @@ static int stop_crowd(void *argument)
     return 0;
 }
 
-/* How many streams there are descriptors for. */
+/* Returns the number of streams that the descriptor limit allows. */
 static uint32_t crowd_size(void)
 {
     uint64_t wanted = figure_taking() ? 10000 : suite_rounds(500, SUITE_SANITIZED ? 2000 : 10000);
@@ -374,7 +375,7 @@ static void P2_one_stop_ends_thousands_of_streams_and_gives_their_descriptors_ba
 
     crowd_server_start(&crowd.server, crowd.size + 1);
     run_in_loop(stop_crowd, &crowd);
-    /* It has seen each of them close. */
+    /* The server has seen each of them close. */
     assert_int_equal(read(crowd.server.report, &closed, sizeof closed), sizeof closed);
     assert_int_equal(closed, crowd.size + 1);
     close(crowd.server.report);
@@ -383,5 +384,5 @@ static void P2_one_stop_ends_thousands_of_streams_and_gives_their_descriptors_ba
 }
 
 SUITE(stop, cmocka_unit_test(P1_stop_in_backoff_is_quiet_at_once_and_sends_nothing_more),
-      cmocka_unit_test(P1_stop_in_a_stream_is_quiet_at_once_and_says_where),
+      cmocka_unit_test(P1_stop_in_a_stream_is_immediate_and_reports_the_position),
       cmocka_unit_test(P2_one_stop_ends_thousands_of_streams_and_gives_their_descriptors_back));

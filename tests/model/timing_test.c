@@ -1,4 +1,4 @@
-/* Promised times of a call: stalls, and waits between attempts. */
+/* The guaranteed times of a call: stalls, and waits between attempts. */
 #include "figure.h"
 #include "remotely.h"
 
@@ -13,9 +13,9 @@ static double elapsed_ms(uint64_t from_ns, uint64_t to_ns)
 
 #define STALL_MS  500
 #define PING_MS   100
-#define STALL_MAX (60 * BL_NS_PER_S) /* more than any test waits; no timer but `stall` ends it */
+#define STALL_MAX (60 * BL_NS_PER_S) /* longer than any test; only the `stall` timer ends it */
 
-/* What keeps no answer alive. */
+/* Bytes that do not reset the stall timer. */
 static const struct {
     enum bl_api api;
     const char *bytes;
@@ -33,8 +33,8 @@ static const struct {
     {BL_API_OLLAMA, "\n{\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done\":false}\n"},
 };
 
-/* The first answer consists of such bytes, all others are answers: the call completes if, and only
- * if, the stall timer ends the first. On a machine that is busy enough a later one stalls too. */
+/* The first answer consists of such bytes, all others are real answers: the call completes only if
+ * the stall timer ends the first. On a very busy machine a later one stalls, too. */
 static int ping_forever(void *argument)
 {
     size_t i = *(const size_t *)argument;
@@ -92,7 +92,8 @@ static void P5_pings_and_comments_do_not_keep_an_answer_alive(void **state BL_UN
     run_in_loop(ping_in_every_format, NULL);
 }
 
-/* As promised when figures are taken; else at a pace that a busy machine can keep. */
+/* With the guaranteed times if figures are taken; otherwise at a pace that a busy machine can
+ * keep. */
 static int drip(void *argument BL_UNUSED)
 {
     struct peer_act acts[] = {
@@ -121,7 +122,7 @@ static int drip(void *argument BL_UNUSED)
     return 0;
 }
 
-static void P6_text_that_comes_slowly_completes(void **state BL_UNUSED)
+static void P6_slow_text_completes(void **state BL_UNUSED)
 {
     run_in_loop(drip, NULL);
 }
@@ -144,7 +145,7 @@ static int overloaded_twice(void *argument BL_UNUSED)
     CHECK_STRING(recorder_log(&remotely.recorder),
                  "retry 1 of 4 overloaded 529\nretry 2 of 4 overloaded 529\n"
                  "usage 3 1\ntext Hi.\nusage 3 2\nstop end\n");
-    /* The next attempt, which fails at once, is part of it. */
+    /* The next attempt, which fails at once, is included. */
     const uint64_t *retried_ns = remotely.recorder.retried_ns;
     CHECK(figure_between("P37 wait for retry-after-ms: 250",
                          elapsed_ms(retried_ns[0], retried_ns[1]), 250, 320));
@@ -152,7 +153,7 @@ static int overloaded_twice(void *argument BL_UNUSED)
     return 0;
 }
 
-static void P37_overload_is_waited_for_as_long_as_the_server_says(void **state BL_UNUSED)
+static void P37_overload_waits_for_the_time_that_the_server_sets(void **state BL_UNUSED)
 {
     run_in_loop(overloaded_twice, NULL);
 }
@@ -170,7 +171,7 @@ static int no_time(void *argument BL_UNUSED)
     struct bl_scope *outer = bl_scope_enter(&scope);
     uint64_t from_ns = bl_now_ns();
     CHECK_EQUAL(remotely_ask(&remotely, "Say hi."), BL_EIO);
-    CHECK(figure_since("P40 failure for want of time", from_ns, 50));
+    CHECK(figure_since("P40 failure for lack of time", from_ns, 50));
     CHECK_EQUAL(bl_check(), 0);
     bl_scope_enter(outer);
     bl_scope_done(&scope);
@@ -187,6 +188,6 @@ static void P40_wait_that_would_pass_the_deadline_fails_now(void **state BL_UNUS
 }
 
 SUITE(timing, cmocka_unit_test(P5_pings_and_comments_do_not_keep_an_answer_alive),
-      cmocka_unit_test(P6_text_that_comes_slowly_completes),
-      cmocka_unit_test(P37_overload_is_waited_for_as_long_as_the_server_says),
+      cmocka_unit_test(P6_slow_text_completes),
+      cmocka_unit_test(P37_overload_waits_for_the_time_that_the_server_sets),
       cmocka_unit_test(P40_wait_that_would_pass_the_deadline_fails_now));

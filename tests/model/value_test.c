@@ -1,6 +1,6 @@
 #include "recorder.h"
 
-static void unknown_keys_have_a_place_and_a_suggestion(void **state BL_UNUSED)
+static void unknown_keys_are_refused_with_position_and_suggestion(void **state BL_UNUSED)
 {
     refuse_script("replies:\n- sy: hello\n", "test.yaml:2:3: unknown member \"sy\" in a reply",
                   "did you mean \"say\"?");
@@ -103,10 +103,10 @@ static void durations_patterns_and_choices_are_checked(void **state BL_UNUSED)
     assert_int_equal(bl_script_parse(BL_TEXT("replies:\n  - when: '(a'\n    say: b\n"), "test.yaml",
                                      &script, &error),
                      BL_EPARSE);
-    assert_memory_equal(error.message, "test.yaml:2:11: when is not a pattern: ", 39);
+    assert_memory_equal(error.message, "test.yaml:2:11: when is not a valid pattern: ", 39);
     assert_true(strlen(error.message) > 39);
 }
 
-SUITE(value, cmocka_unit_test(unknown_keys_have_a_place_and_a_suggestion),
+SUITE(value, cmocka_unit_test(unknown_keys_are_refused_with_position_and_suggestion),
       cmocka_unit_test(values_of_the_wrong_kind_have_a_place),
       cmocka_unit_test(durations_patterns_and_choices_are_checked));

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* What is shorter is no secret, and removing it wherever it stands would garble a text. */
+/* Shorter strings are not secrets, and replacing them everywhere would garble a text. */
 #define SECRET_SIZE_MIN 6u
 #define OLLAMA_PORT     "11434"
 
@@ -64,31 +64,31 @@ int config_address(struct bl_config *config, enum bl_api api, const char *text,
     struct bl_text address = bl_text_trim(bl_text_from(text));
     struct bl_url url;
 
-    /* Looked for here, so that a password is in no error. */
+    /* Checked here, so that a password appears in no error. */
     if (memchr(address.data, '@', address.size) != NULL) {
-        *ret_why = "it has a user part; a key goes into a header";
+        *ret_why = "it contains a user part; send a key in a header instead";
         return BL_EINVAL;
     }
     while (bl_text_ends_with(address, BL_TEXT("/")))
         address.size--;
-    /* The format adds it by itself. */
+    /* The format adds it. */
     if (api == BL_API_ANTHROPIC && bl_text_ends_with(address, BL_TEXT("/v1")))
         address.size -= 3;
     const char *copy = bl_arena_text(&config->arena, address).data;
     if (strchr(copy, '?') != NULL || strchr(copy, '#') != NULL) {
-        *ret_why = "it has a query or a fragment";
+        *ret_why = "it contains a query or a fragment";
         return BL_EINVAL;
     }
     if (bl_url_parse(&config->arena, copy, &url, NULL) != 0) {
-        *ret_why = "it is not http://HOST or https://HOST, with a port and a path at most";
+        *ret_why = "expected http://HOST or https://HOST, optionally with a port and a path";
         return BL_EINVAL;
     }
     *ret_address = copy;
     return 0;
 }
 
-/* OLLAMA_HOST is made for the server, too: scheme and port may be missing, and the address that
- * means all interfaces means this machine. */
+/* Reads OLLAMA_HOST, which the server uses, too: scheme and port may be missing, and the address of
+ * all interfaces means this machine. */
 static const char *ollama_address(struct bl_arena *arena, const char *text)
 {
     struct bl_text host = bl_text_trim(bl_text_from(text));
@@ -112,7 +112,7 @@ static const char *ollama_address(struct bl_arena *arena, const char *text)
         port = (struct bl_text){last, host.size - (size_t)(last - host.data)};
         host.size = (size_t)(last - host.data);
     }
-    /* With a scheme, no port is the scheme's own: so the server itself reads it. */
+    /* With a scheme, the default port is the scheme's own: the server itself reads it so. */
     if (port.size <= 1)
         port = scheme_end >= 0 ? (struct bl_text){"", 0} : BL_TEXT(":" OLLAMA_PORT);
     if (host.size == 0 || bl_text_equal(host, BL_TEXT("0.0.0.0")))
@@ -174,7 +174,7 @@ static int read_environment(struct bl_config *config, struct bl_error *error)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The whole of a file, in the arena. BL_ENOENT without an error: it is not there. */
+/* Reads a whole file into the arena. BL_ENOENT without an error: it does not exist. */
 static int config_read_file(struct bl_arena *arena, const char *path, struct bl_text *ret_text,
                             struct bl_error *error)
 {
@@ -209,7 +209,7 @@ static int read_users(struct bl_config *config, struct bl_error *error)
     return code == BL_ENOENT ? 0 : code;
 }
 
-/* The nearest one, from here up to the root of the repository. */
+/* Reads the nearest file, from the directory up to the root of the repository. */
 static int read_project(struct bl_config *config, const char *directory, struct bl_error *error)
 {
     struct bl_text source;
@@ -240,7 +240,7 @@ static void name_files(struct bl_config *config)
     config->prices_file = bl_arena_printf(&config->arena, "%s/prices.yaml", folder).data;
 }
 
-/* ---- What is known when all is read ---------------------------------------------------------- */
+/* ---- Checks after reading -------------------------------------------------------------------- */
 
 static int check_models(const struct bl_config *config, struct bl_error *error)
 {
@@ -251,7 +251,7 @@ static int check_models(const struct bl_config *config, struct bl_error *error)
             config_provider_find(config, bl_text_from(model->provider)) != NULL)
             continue;
         bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, CONFIG_OPERATION, model->provider_place.file,
-                     "%s:%u:%u: the model '%.60s' has a provider that is not known",
+                     "%s:%u:%u: the model '%.60s' has an unknown provider",
                      model->provider_place.file, model->provider_place.line,
                      model->provider_place.column, model->profile.alias);
         bl_suggestion_init(&suggestion, model->provider);
@@ -282,7 +282,7 @@ void config_secret_add(struct bl_config *config, struct bl_text secret)
     config->secrets[config->secret_count++] = bl_arena_text(&config->arena, secret);
 }
 
-/* A header's value, and what follows its first word: "Bearer …". */
+/* Adds a header's value, and the part after its first word: "Bearer …". */
 static void add_header_secrets(struct bl_config *config, const struct bl_provider *provider)
 {
     for (size_t i = 0; i < provider->header_count; i++) {
@@ -313,7 +313,8 @@ static void add_variable(struct bl_config *config, const char *name)
 
 static void config_finish(struct bl_config *config)
 {
-    /* Also those that the file has taken another place for. */
+    config_login_find(config);
+    /* Also those that the file has replaced by another source. */
     add_variable(config, "ANTHROPIC_API_KEY");
     add_variable(config, "ANTHROPIC_AUTH_TOKEN");
     add_variable(config, "OPENAI_API_KEY");
@@ -347,7 +348,7 @@ int bl_config_read(const struct bl_config_options *options, struct bl_config **r
     name_files(config);
     add_built_in(config);
     int code = read_users(config, error);
-    /* After the user's file, whose addresses it overrides. */
+    /* After the user's file, whose base URLs it overrides. */
     if (code == 0)
         code = read_environment(config, error);
     if (code == 0)

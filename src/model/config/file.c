@@ -4,7 +4,7 @@
 
 #define COMMAND_MAX 64u
 
-/* A file while it is read. */
+/* A file being read. */
 struct file {
     struct bl_source source;
     struct bl_config *config;
@@ -23,12 +23,6 @@ static const struct bl_json *config_file_get(const struct bl_json *mapping, cons
 
 /* ---- Providers ------------------------------------------------------------------------------- */
 
-static const char *const api_texts[] = {
-#define API_TEXT(name, text) text,
-    BL_API_TABLE(API_TEXT)
-#undef API_TEXT
-};
-static const struct bl_names api_names = BL_NAMES(api_texts);
 static const char *const resolver_words[] = {"own", "system"};
 static const struct bl_names resolvers = BL_NAMES(resolver_words);
 static const char *const max_tokens_words[] = {"max_completion_tokens", "max_tokens", "none"};
@@ -46,7 +40,7 @@ static const struct bl_member timers_members[] = {
 static const struct bl_record timers_record =
     BL_RECORD_GROUP("timers", timers_members, .closed = true);
 
-/* Each is a field of requests: false leaves it out. */
+/* Each is a field of requests; false leaves it out. */
 #define COMPAT(key, field)                                                                         \
     BL_MEMBER_BOOLEAN(key, provider.compat.field, .optional = true, .inverted = true)
 static const struct bl_member compat_members[] = {
@@ -65,7 +59,7 @@ static const struct bl_record compat_record =
     BL_RECORD_GROUP("compat", compat_members, .closed = true);
 
 static const struct bl_member provider_members[] = {
-    BL_MEMBER_ENUM("api", provider.api, &api_names, .optional = true),
+    BL_MEMBER_ENUM("api", provider.api, &bl_api_names, .optional = true),
     CONFIG_LINE("base_url", provider.base_url, .optional = true),
     CONFIG_LINE("key_env", key_env, .optional = true, BL_KNOWN(key_env_chosen)),
     CONFIG_LINE("key_file", key_file, .optional = true),
@@ -86,7 +80,7 @@ static const struct bl_member provider_members[] = {
 static const struct bl_record provider_record =
     BL_RECORD("a provider", struct config_provider, provider_members, .closed = true);
 
-/* A path: "~/" is the home, what is relative is below the file's own folder. */
+/* Resolves a path: "~/" is the home directory, a relative path starts at the file's folder. */
 static const char *resolve_path(const struct file *file, const char *path)
 {
     struct bl_arena *arena = &file->config->arena;
@@ -114,7 +108,7 @@ static bool config_file_is_token(struct bl_text text)
     return text.size > 0;
 }
 
-/* Those that are the client's own business. */
+/* Headers that the HTTP client sets. */
 static bool is_reserved_header(const char *name)
 {
     static const char *const names[] = {"host",       "content-length", "transfer-encoding",
@@ -138,7 +132,7 @@ static int config_file_read_headers(struct file *file, struct config_provider *e
         if (!config_file_is_token(bl_json_text(key)))
             return bl_source_fail(source, key, "invalid header name");
         if (is_reserved_header(key->string))
-            return bl_source_fail(source, key, "the header %s is not to be set", key->string);
+            return bl_source_fail(source, key, "the header %s cannot be set", key->string);
         if (!bl_json_is(key + 1, BL_JSON_STRING) || !bl_form_line.fits(bl_json_text(key + 1)))
             return bl_source_fail(source, key + 1, "headers.%s: expected %s, found %s", key->string,
                                   bl_form_line.expected, bl_value_type(key + 1));
@@ -149,7 +143,7 @@ static int config_file_read_headers(struct file *file, struct config_provider *e
     return 0;
 }
 
-/* The entry that is told of: one that is built in, or a new one, whose format must be said. */
+/* Finds the entry of a key: a built-in provider, or a new one, which needs an api. */
 static int open_provider(struct file *file, const struct bl_json *key,
                          struct config_provider **ret_entry)
 {
@@ -157,11 +151,11 @@ static int open_provider(struct file *file, const struct bl_json *key,
     struct config_provider *entry = config_provider_find(file->config, bl_json_text(key));
     size_t index = 0;
 
-    bool known = bl_names_find(&api_names, bl_json_text(api), &index);
+    bool known = bl_names_find(&bl_api_names, bl_json_text(api), &index);
     if (api == NULL && entry == NULL && bl_json_is(key + 1, BL_JSON_OBJECT)) {
         int code = bl_source_fail(&file->source, key, "a provider needs an api");
         bl_error_hint(file->source.error,
-                      "what it may be: anthropic, openai, openai-responses, ollama");
+                      "choose one of: anthropic, openai, openai-responses, ollama");
         return code;
     }
     if (known && entry != NULL && entry->provider.api != (enum bl_api)index)
@@ -174,7 +168,7 @@ static int open_provider(struct file *file, const struct bl_json *key,
     return 0;
 }
 
-/* What the table cannot say of the members that are there. */
+/* Checks and completes the members beyond what the table can express. */
 static int finish_provider(struct file *file, const struct bl_json *value,
                            struct config_provider *entry)
 {
@@ -186,7 +180,7 @@ static int finish_provider(struct file *file, const struct bl_json *value,
     if (base_url != NULL && config_address(file->config, provider->api, provider->base_url,
                                            &provider->base_url, &why) != 0) {
         bl_source_fail(&file->source, base_url, "base_url is not a valid address: %s", why);
-        bl_error_hint(file->source.error, "like https://host.example:8443/v1");
+        bl_error_hint(file->source.error, "for example, https://host.example:8443/v1");
         return BL_EPARSE;
     }
     if (config_file_get(value, "key_env") != NULL)
@@ -195,7 +189,7 @@ static int finish_provider(struct file *file, const struct bl_json *value,
         entry->key_file = resolve_path(file, entry->key_file);
     if (config_file_get(value, "ca_file") != NULL)
         provider->client.ca_file = resolve_path(file, provider->client.ca_file);
-    /* One text is for the shell. */
+    /* A single string is for the shell. */
     if (bl_json_is(command, BL_JSON_STRING)) {
         const char **words = bl_arena_zalloc(&file->config->arena, 4 * sizeof *words);
         words[0] = "sh";
@@ -220,12 +214,12 @@ static int read_provider(struct file *file, const struct bl_json *key)
     bl_value_show(bl_json_text(key), shown);
     if (key->size == 0 || strpbrk(key->string, "/:") != NULL)
         return bl_source_fail(source, key,
-                              "the name of a provider is not empty, and has no '/' and no ':'");
+                              "the name of a provider must not be empty or contain '/' or ':'");
     if (strcmp(key->string, "script") == 0 || strcmp(key->string, "replay") == 0)
-        return bl_source_fail(source, key, "'%s' is built in, and has nothing to configure", shown);
+        return bl_source_fail(source, key, "'%s' is built in and cannot be configured", shown);
     if (config_file_get(value, "key") != NULL || config_file_get(value, "api_key") != NULL) {
-        int code = bl_source_fail(source, key, "a key does not stand in this file");
-        bl_error_hint(source->error, "key_env, key_file or key_command say where it comes from");
+        int code = bl_source_fail(source, key, "keys are not allowed in this file");
+        bl_error_hint(source->error, "name its source with key_env, key_file or key_command");
         return code;
     }
     int code = open_provider(file, key, &entry);
@@ -237,12 +231,12 @@ static int read_provider(struct file *file, const struct bl_json *key)
         code = finish_provider(file, value, entry);
     bool said =
         config_file_get(value, "key_file") != NULL || config_file_get(value, "key_command") != NULL;
-    /* The key comes from where the file says, and not from a variable that happens to be set. */
+    /* The key comes from the configured source, not from a variable that happens to be set. */
     if (said && config_file_get(value, "key_env") == NULL)
         entry->key_env = entry->token_env = NULL;
     if (code == 0 &&
         (entry->key_env != NULL) + (entry->key_file != NULL) + (entry->key_command != NULL) > 1) {
-        code = bl_source_fail(source, key, "the key of '%s' comes from more than one place", shown);
+        code = bl_source_fail(source, key, "the key of '%s' has more than one source", shown);
         bl_error_hint(source->error, "keep one of key_env, key_file and key_command");
     }
     return code;
@@ -256,7 +250,8 @@ static const char *const effort_words[] = {
 };
 static const struct bl_names efforts = BL_NAMES(effort_words);
 
-#define MODEL_EXAMPLE    "like {provider: anthropic, model: …}, as its provider calls it"
+#define MODEL_EXAMPLE                                                                              \
+    "for example, {provider: anthropic, model: NAME}, with the provider's name of the model"
 #define BL_RECORD_STRUCT struct config_model
 /* A word, or a number of tokens. */
 static const struct bl_member effort_members[] = {
@@ -297,7 +292,7 @@ static int read_model(struct file *file, const struct bl_json *key)
 
     if (key->size == 0 || strchr(key->string, '/') != NULL)
         return bl_source_fail(&file->source, key,
-                              "the name of a model is not empty, and has no '/'");
+                              "the name of a model must not be empty or contain '/'");
     model->rates = CONFIG_RATES_UNKNOWN;
     model->profile.alias = key->string;
     model->place = config_place_of(&file->source, key);
@@ -311,14 +306,14 @@ static int read_model(struct file *file, const struct bl_json *key)
         return code;
     model->provider_place = config_place_of(&file->source, config_file_get(key + 1, "provider"));
     if (model->free && model->rates.input > 0)
-        return bl_source_fail(&file->source, key, "a model is free, or has a price");
+        return bl_source_fail(&file->source, key, "a model cannot be free and have a price");
     bl_list_push_back(&config->models, &model->link);
     return 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* What the file says at its top. */
+/* The top-level members of the file. */
 struct top {
     struct config_said said;
     const struct bl_json *providers;
@@ -326,6 +321,7 @@ struct top {
     const struct bl_json *permissions;
     const struct bl_json *hooks;
     const struct bl_json *env_allow;
+    const struct bl_json *chat;
 };
 
 #define BL_RECORD_STRUCT struct top
@@ -337,6 +333,7 @@ static const struct bl_member top_members[] = {
     BL_MEMBER_JSON("permissions", permissions, .optional = true),
     BL_MEMBER_JSON("hooks", hooks, .optional = true),
     BL_MEMBER_JSON("env_allow", env_allow, .optional = true),
+    BL_MEMBER_JSON("chat", chat, .optional = true),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -362,7 +359,7 @@ static int refuse_project(struct file *file, const struct bl_json *key, const ch
     struct bl_document_place place = bl_document_place(&source->document, key);
 
     bl_error_set(source->error, BL_EACCES, BL_KIND_POLICY, CONFIG_OPERATION, source->file,
-                 "%s:%u:%u: a project's file does not define %s", source->file, place.line,
+                 "%s:%u:%u: a project's file must not define %s", source->file, place.line,
                  place.column, key->string);
     bl_error_hint(source->error, "%s: move '%s' to %s, if you trust it", what_it_may, key->string,
                   file->config->user_file != NULL ? file->config->user_file : "the user's file");
@@ -376,15 +373,17 @@ static bool config_file_is_one_of(const struct bl_json *key, const char *const *
     return *names != NULL;
 }
 
-/* A repository that was cloned must not decide where a key goes: keys that say where a provider is
- * are refused as what they are, also at the wrong level. Nor must it open or run anything. */
+/* A cloned repository must not decide where a key is sent: keys that define a provider are refused
+ * as such, also at the wrong level. Nor may it allow or run anything. */
 static int check_project(struct file *file)
 {
     static const char *const of_providers[] = {"providers", "models", "price", "prices", NULL};
     static const char *const opening[] = {"hooks", "env_allow", NULL};
     static const char *const permitting[] = {"mode", "allow", NULL};
-    static const char choosing[] = "it chooses among the user's own";
-    static const char denying[] = "of permissions it may only deny";
+    static const char choosing[] = "a project chooses among the user's providers and models";
+    static const char denying[] = "a project may only deny permissions";
+    static const char *const showing[] = {"chat", NULL};
+    static const char shown[] = "only the user configures the terminal";
     const struct bl_json *root = file->source.document.root;
 
     BL_JSON_MEMBERS (key, root) {
@@ -396,6 +395,8 @@ static int check_project(struct file *file)
             return refuse_project(file, key, choosing);
         if (config_file_is_one_of(key, opening))
             return refuse_project(file, key, denying);
+        if (config_file_is_one_of(key, showing))
+            return refuse_project(file, key, shown);
     }
     BL_JSON_MEMBERS (key, config_file_get(root, "permissions")) {
         if (config_file_is_one_of(key, permitting))
@@ -435,7 +436,8 @@ int config_read_settings(struct bl_config *config, const char *name, bool projec
         .source = *source,
         .values = {[CONFIG_PERMISSIONS] = top.permissions,
                    [CONFIG_HOOKS] = top.hooks,
-                   [CONFIG_ENV_ALLOW] = top.env_allow},
+                   [CONFIG_ENV_ALLOW] = top.env_allow,
+                   [CONFIG_CHAT] = top.chat},
     };
     kept->source.error = NULL;
     return 0;

@@ -1,17 +1,19 @@
 /* Design notes.
  *
- * Flag, environment, project, user: each may say a provider, a model, or both. The first that says
- * a provider decides it, and the first that says a model decides that; but a model that is said by
- * somebody lower belongs to the provider that it is said with, and is passed over when a higher one
- * chose another. An alias and "provider/model" say their provider themselves, unless one is said
- * beside them: then the name is taken as it is, so that models whose names hold a '/' can be had.
+ * Flag, environment, project, user: each source may set a provider, a model, or both. The first
+ * source with a provider decides the provider, and the first source with a model decides the model.
+ * But a model of a lower source belongs to the provider that is set with it, and is skipped if a
+ * higher source chose another provider. An alias and "provider/model" imply their provider, unless
+ * one is set next to them: then the name is taken as it is, so that names with a '/' are possible.
  *
  *   --provider  --model        provider   model
  *   -           sonnet         the alias's, and its model
- *   -           a/b            a          b         when there is a provider a
- *   -           a/b            as below   a/b       when there is none
- *   r           a/b            r          a/b
- */
+ *   -           a/b            a          b         if there is a provider a
+ *   -           a/b            as below   a/b       if there is none, and a lower source sets one
+ *   -           a/b            an error             if there is none
+ *   r           a/b            r          a/b */
+#include <stdio.h>
+
 #include "config.h"
 #include "model/script/cassette.h"
 
@@ -23,7 +25,7 @@ struct search {
     struct bl_text provider; /* empty: not known yet */
     struct bl_text script;   /* of script:FILE */
     enum config_source provider_source;
-    const char *model; /* as its provider calls it; NULL: not known yet */
+    const char *model; /* the provider's name for it; NULL: not known yet */
     const struct config_model *alias;
     enum config_source model_source;
     bool replay;
@@ -36,7 +38,7 @@ static int config_find_refuse(struct search *search, enum bl_error_kind kind,
                               const struct config_place *place, const char *target,
                               const char *format, ...) BL_PRINTF(5, 6);
 
-/* In a file its place stands before it. */
+/* Prefixes the error with the position, if the value is from a file. */
 static int config_find_refuse(struct search *search, enum bl_error_kind kind,
                               const struct config_place *place, const char *target,
                               const char *format, ...)
@@ -55,7 +57,8 @@ static int config_find_refuse(struct search *search, enum bl_error_kind kind,
     return code;
 }
 
-static void hint_providers(struct search *search, const char *word)
+/* `more` is appended; may be empty. */
+static void hint_providers(struct search *search, const char *word, const char *more)
 {
     struct bl_suggestion suggestion;
     BL_AUTO_BUFFER(all, 1024);
@@ -69,10 +72,10 @@ static void hint_providers(struct search *search, const char *word)
     bl_suggestion_offer(&suggestion, "script");
     bl_suggestion_offer(&suggestion, "replay");
     if (suggestion.best != NULL)
-        bl_error_hint(search->error, "did you mean '%s'?", suggestion.best);
+        bl_error_hint(search->error, "did you mean '%s'?%s", suggestion.best, more);
     else
-        bl_error_hint(search->error, "there is " BL_TEXT_FORMAT "script:FILE and replay",
-                      BL_TEXT_ARG(bl_buffer_text(&all)));
+        bl_error_hint(search->error, "available: " BL_TEXT_FORMAT "script:FILE and replay%s",
+                      BL_TEXT_ARG(bl_buffer_text(&all)), more);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -82,8 +85,8 @@ static bool is_provider(const struct bl_config *config, struct bl_text name)
     return bl_text_equal(name, BL_TEXT("script")) || config_provider_find(config, name) != NULL;
 }
 
-/* The provider that a model says by itself: its alias, or what stands before the first '/'. Empty:
- * none; else `*ret_model` is its own name. */
+/* Returns the provider that a model name implies: that of its alias, or the part before the first
+ * '/'. Empty if none; otherwise `*ret_model` is the provider's name for the model. */
 static struct bl_text implied_provider(const struct bl_config *config, const char *model,
                                        const struct config_model **ret_alias,
                                        const char **ret_model)
@@ -118,22 +121,22 @@ static int take_provider(struct search *search, enum config_source source)
         if (search->script.size == 0) {
             int code = config_find_refuse(search, BL_KIND_USAGE, &said->provider_place,
                                           said->provider, "'script:' names no file");
-            bl_error_hint(search->error, "write script:FILE");
+            bl_error_hint(search->error, "use script:FILE");
             return code;
         }
     }
     if (!is_provider(search->config, name)) {
         int code = config_find_refuse(search, BL_KIND_USAGE, &said->provider_place, said->provider,
                                       "unknown provider '%.100s'", said->provider);
-        hint_providers(search, said->provider);
+        hint_providers(search, said->provider, "");
         return code;
     }
-    /* A script calls tools as a model does, and no project is to say which ones. */
+    /* A script calls tools like a model, and a project must not choose the calls. */
     if (source == CONFIG_PROJECT && config_provider_find(search->config, name) == NULL) {
         int code = config_find_refuse(search, BL_KIND_POLICY, &said->provider_place,
                                       said->provider_place.file,
-                                      "a project's file does not choose a script");
-        bl_error_hint(search->error, "give --provider script:FILE, if you trust it");
+                                      "a project's file must not choose a script");
+        bl_error_hint(search->error, "use --provider script:FILE if you trust it");
         return code;
     }
     search->provider = name;
@@ -141,7 +144,7 @@ static int take_provider(struct search *search, enum config_source source)
     return 0;
 }
 
-/* The first that is said. Whoever replays says with the next one what is imitated. */
+/* Takes the first provider that is set. For `replay`, the next one is the provider to imitate. */
 static int choose_provider(struct search *search)
 {
     for (enum config_source source = CONFIG_FLAG; source < CONFIG_SOURCES; source++) {
@@ -153,7 +156,7 @@ static int choose_provider(struct search *search)
         if (source == CONFIG_PROJECT)
             return config_find_refuse(search, BL_KIND_POLICY, &said->provider_place,
                                       said->provider_place.file,
-                                      "a project's file does not choose a cassette");
+                                      "a project's file must not choose a cassette");
         search->replay = true;
         said->provider = NULL;
     }
@@ -170,8 +173,8 @@ static int take_model(struct search *search, enum config_source source, const ch
     if (source == CONFIG_PROJECT && alias == NULL) {
         int code =
             config_find_refuse(search, BL_KIND_POLICY, &said->model_place, said->model_place.file,
-                               "the project's model is none that the user has defined");
-        bl_error_hint(search->error, "define it under 'models' in %s, or give --model",
+                               "the project's model is not defined by the user");
+        bl_error_hint(search->error, "define it under 'models' in %s, or use --model",
                       search->config->user_file != NULL ? search->config->user_file
                                                         : "the user's file");
         return code;
@@ -182,7 +185,7 @@ static int take_model(struct search *search, enum config_source source, const ch
     return 0;
 }
 
-/* A model that is said with the provider, or above it. */
+/* Takes a model that is set with the provider, or above it. */
 static int take_own_model(struct search *search, enum config_source source)
 {
     const struct config_said *said = &search->said[source];
@@ -202,16 +205,16 @@ static int take_own_model(struct search *search, enum config_source source)
     if (alias != NULL && !bl_text_equal(implied, search->provider)) {
         int code = config_find_refuse(
             search, BL_KIND_USAGE, &said->model_place, said->model,
-            "'%.100s' is a model of the provider '%s', and not of '" BL_TEXT_FORMAT "'",
-            said->model, alias->provider, BL_TEXT_ARG(search->provider));
-        bl_error_hint(search->error, "name the model as its provider calls it, or leave the "
-                                     "provider out");
+            "'%.100s' is a model of the provider '%s', not of '" BL_TEXT_FORMAT "'", said->model,
+            alias->provider, BL_TEXT_ARG(search->provider));
+        bl_error_hint(search->error, "use the provider's name of the model, or omit the "
+                                     "provider");
         return code;
     }
     return take_model(search, source, alias != NULL ? model : said->model, alias);
 }
 
-/* One that is said below: `*ret_taken` is false when it belongs to another provider. */
+/* Takes a model of a lower source; `*ret_taken` is false if it belongs to another provider. */
 static int take_lower_model(struct search *search, enum config_source source, bool *ret_taken)
 {
     const struct config_said *said = &search->said[source];
@@ -244,7 +247,7 @@ static int config_find_choose_model(struct search *search)
     return code;
 }
 
-/* ---- What nobody says ------------------------------------------------------------------------ */
+/* ---- Defaults -------------------------------------------------------------------------------- */
 
 static bool config_find_has_key(const struct search *search, const char *name)
 {
@@ -256,13 +259,30 @@ static bool config_find_has_key(const struct search *search, const char *name)
            (entry->token_env != NULL && variable(entry->token_env) != NULL);
 }
 
-/* Without a provider the one whose key is here is meant, if it is one. */
+/* PROVIDER/MODEL with an unknown provider is most likely a typo; a key that happens to be set does
+ * not make it valid. */
+static int refuse_unknown_prefix(struct search *search, const char *slash)
+{
+    char prefix[101];
+
+    snprintf(prefix, sizeof prefix, "%.*s", (int)(slash - search->model), search->model);
+    int code =
+        config_find_refuse(search, BL_KIND_USAGE, &search->said[search->model_source].model_place,
+                           prefix, "unknown provider '%s'", prefix);
+    hint_providers(search, prefix, " (if '/' is part of the model's name, also use --provider)");
+    return code;
+}
+
+/* Without a provider, chooses the one that has a key, if there is exactly one. */
 static int guess_provider(struct search *search)
 {
+    const char *slash = search->model != NULL ? strchr(search->model, '/') : NULL;
     bool anthropic = config_find_has_key(search, "anthropic"),
          openai = config_find_has_key(search, "openai");
     int code;
 
+    if (slash != NULL && slash > search->model && slash[1] != '\0')
+        return refuse_unknown_prefix(search, slash);
     if (anthropic && openai && search->model == NULL)
         openai = search->config->variable("ANTHROPIC_MODEL") == NULL;
     if (anthropic != openai) {
@@ -275,7 +295,7 @@ static int guess_provider(struct search *search)
                                   "no provider is chosen for the model '%.100s'", search->model);
     else if (anthropic)
         code = config_find_refuse(search, BL_KIND_USAGE, NULL, NULL,
-                                  "there are keys of anthropic and of openai, and none is chosen");
+                                  "both anthropic and openai have keys, but no provider is chosen");
     else
         code = config_find_refuse(search, BL_KIND_USAGE, NULL, NULL, "no model is chosen");
     bl_error_hint(search->error, "give --model PROVIDER/MODEL, or --provider and --model, or set "
@@ -290,14 +310,14 @@ static int refuse_without_model(struct search *search)
                                   "no model is chosen for the provider '" BL_TEXT_FORMAT "'",
                                   BL_TEXT_ARG(search->provider));
 
-    bl_error_hint(search->error, "give --model, or set BELAY_MODEL%s, or 'model' in %s",
+    bl_error_hint(search->error, "use --model, or set BELAY_MODEL%s, or 'model' in %s",
                   anthropic ? " or ANTHROPIC_MODEL" : "",
                   search->config->user_file != NULL ? search->config->user_file
                                                     : "the user's file");
     return code;
 }
 
-static bool nothing_is_said(const struct search *search)
+static bool nothing_is_set(const struct search *search)
 {
     return search->provider.size == 0 && search->model == NULL && !search->replay &&
            !search->config->defined && !config_find_has_key(search, "anthropic") &&
@@ -311,7 +331,7 @@ static int fill_script(struct search *search, struct bl_config_found *found)
     found->chosen = true;
     if (search->replay) {
         int code = config_find_refuse(search, BL_KIND_USAGE, NULL, "replay",
-                                      "there is nothing to replay of a script");
+                                      "a script cannot be replayed");
         bl_error_hint(search->error, "name the model that the cassette was recorded with: "
                                      "--model PROVIDER/MODEL");
         return code;
@@ -326,7 +346,7 @@ static int fill_remote(struct search *search, struct bl_config_found *found)
     struct config_provider *entry = config_provider_find(config, search->provider);
     const char *users_own = config->variable("ANTHROPIC_MODEL");
 
-    /* Of the environment, and so before what the files say. */
+    /* Part of the environment, and so before the files. */
     if (bl_text_equal(search->provider, BL_TEXT("anthropic")) && users_own != NULL &&
         (search->model == NULL || search->model_source > CONFIG_ENVIRONMENT)) {
         search->model = users_own;
@@ -365,7 +385,7 @@ int bl_config_find(struct bl_config *config, const struct bl_config_choice *choi
         code = config_find_choose_model(&search);
     if (code != 0)
         return code;
-    if (nothing_is_said(&search)) {
+    if (nothing_is_set(&search)) {
         *ret_found = found;
         return 0;
     }
@@ -381,7 +401,8 @@ int bl_config_find(struct bl_config *config, const struct bl_config_choice *choi
 
 /* ---- What a cassette was recorded with ------------------------------------------------------- */
 
-/* The format whose path the exchange's one ends in; `*ret_before` is what stands before it. */
+/* Finds the format whose path the exchange's path ends with; `*ret_before` is the part before
+ * it. */
 static bool recorded_api(struct bl_text path, enum bl_api *ret_api, struct bl_text *ret_before)
 {
     static const enum bl_api apis[] = {
@@ -401,7 +422,7 @@ static bool recorded_api(struct bl_text path, enum bl_api *ret_api, struct bl_te
     return false;
 }
 
-/* The limit of output that a body asks for; 0: none. */
+/* Returns the output limit in a body; 0 if none. */
 static uint64_t recorded_limit(const struct bl_json *body)
 {
     static const char *const places[] = {"/max_tokens", "/max_completion_tokens",
@@ -414,7 +435,7 @@ static uint64_t recorded_limit(const struct bl_json *body)
     return 0;
 }
 
-/* What is configured for that model, if anything is. */
+/* Finds the configuration of that model, if there is one. */
 static bool find_configured(struct bl_config *config, enum bl_api api, struct bl_text model,
                             struct bl_config_found *found)
 {
@@ -454,7 +475,7 @@ int bl_config_imitate(struct bl_config *config, const struct bl_cassette *casset
         }
         struct config_provider *entry = bl_arena_zalloc(arena, sizeof *entry);
         struct bl_profile *profile = bl_arena_zalloc(arena, sizeof *profile);
-        /* Nothing is sent there: only its path counts. */
+        /* Nothing is sent there: only the path matters. */
         entry->provider.base_url =
             bl_arena_printf(arena, "http://127.0.0.1" BL_TEXT_FORMAT, BL_TEXT_ARG(before)).data;
         entry->provider.name = bl_api_name(api);
@@ -468,7 +489,7 @@ int bl_config_imitate(struct bl_config *config, const struct bl_cassette *casset
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, FIND, cassette->path,
-                 "the cassette %s holds no request to a model", cassette->path);
+                 "the cassette %s contains no request to a model", cassette->path);
     bl_error_hint(error, "name the model that it was recorded with: --model PROVIDER/MODEL");
     return BL_ENOENT;
 }

@@ -17,7 +17,7 @@
 static int fail_key(const struct config_provider *entry, struct bl_error *error, const char *format,
                     ...) BL_PRINTF(3, 4);
 
-/* Nothing of the key is in it, whatever is wrong with that. */
+/* The message never contains any part of the key. */
 static int fail_key(const struct config_provider *entry, struct bl_error *error, const char *format,
                     ...)
 {
@@ -33,23 +33,22 @@ static int fail_key(const struct config_provider *entry, struct bl_error *error,
     return BL_EACCES;
 }
 
-/* Takes the first line as the key; `source` is what it came from. */
-static int config_take_key(struct bl_config *config, struct config_provider *entry,
-                           struct bl_text text, const char *source, struct bl_error *error)
+int config_take_key(struct bl_config *config, struct config_provider *entry, struct bl_text text,
+                    const char *source, struct bl_error *error)
 {
     struct bl_text line = {0};
 
     bl_text_split(&text, '\n', &line);
     line = bl_text_trim(line);
     if (line.size == 0)
-        return fail_key(entry, error, "there is no key in the first line of %s", source);
+        return fail_key(entry, error, "the first line of %s contains no key", source);
     if (line.size > KEY_SIZE_MAX)
-        return fail_key(entry, error, "the key from %s has more than %u bytes", source,
+        return fail_key(entry, error, "the key from %s is longer than %u bytes", source,
                         KEY_SIZE_MAX);
     for (size_t i = 0; i < line.size; i++) {
         if (line.data[i] <= ' ' || line.data[i] >= 0x7f)
             return fail_key(entry, error,
-                            "the key from %s holds a blank or a character that is not ASCII, at "
+                            "the key from %s contains a blank or a non-ASCII character at "
                             "byte %zu",
                             source, i);
     }
@@ -68,7 +67,7 @@ void config_key_look(struct bl_config *config, struct config_provider *entry)
 
     if (entry->provider.key != NULL)
         return;
-    /* What is wrong with it is said by bl_config_key. */
+    /* bl_config_key reports the error. */
     if (key != NULL && config_take_key(config, entry, bl_text_from(key), entry->key_env, NULL) == 0)
         return;
     if (token != NULL &&
@@ -78,14 +77,14 @@ void config_key_look(struct bl_config *config, struct config_provider *entry)
 
 /* ---- A file ---------------------------------------------------------------------------------- */
 
-/* On a thread, because files may block. */
+/* Read on a thread, because files may block. */
 struct key_file {
     char *path;
     char data[KEY_SIZE_MAX + 2];
     size_t size;
     int failed;   /* errno */
     bool strange; /* not a regular file */
-    bool open;    /* to others than its owner */
+    bool open;    /* accessible to others than its owner */
 };
 
 static void free_key_file(void *payload)
@@ -135,8 +134,8 @@ static int judge_key_file(struct bl_config *config, struct config_provider *entr
     if (file->strange)
         return fail_key(entry, error, "the key_file %s is not a regular file", path);
     if (file->open) {
-        int code = fail_key(entry, error, "others can get at the key_file %s", path);
-        bl_error_hint(error, "make it yours alone: chmod 600 %s", path);
+        int code = fail_key(entry, error, "the key_file %s is accessible to other users", path);
+        bl_error_hint(error, "restrict it to yourself: chmod 600 %s", path);
         return code;
     }
     return config_take_key(config, entry, (struct bl_text){file->data, file->size}, path, error);
@@ -163,7 +162,7 @@ static int fetch_from_file(struct bl_config *config, struct config_provider *ent
 
 /* ---- A command ------------------------------------------------------------------------------- */
 
-/* Without what it says on standard error, which is not part of the key. */
+/* Discards standard error, which is not part of the key. */
 static const char *const *quiet_command(struct bl_arena *arena, const char *const *words)
 {
     static const char *const before[] = {"sh", "-c", "exec \"$@\" 2>/dev/null", "sh"};
@@ -187,9 +186,9 @@ static int judge_command(struct bl_config *config, struct config_provider *entry
 
     if (end->how != BL_END_EXITED || end->status != 0) {
         bool exited = end->how == BL_END_EXITED;
-        code = fail_key(entry, error, "the key_command of '%s' ended by %s %d",
+        code = fail_key(entry, error, "the key_command of '%s' ended with %s %d",
                         entry->provider.name, exited ? "exit code" : "signal", end->status);
-        bl_error_hint(error, "run it by hand: it prints the key as its first line");
+        bl_error_hint(error, "run it by hand: it must print the key on its first line");
         return code;
     }
     if (bl_capture_left_out(capture) > 0 || bl_capture_text(capture, &output) != 0)
@@ -226,7 +225,7 @@ static int fetch_from_command(struct bl_config *config, struct config_provider *
     if (code == BL_ETIMEDOUT && bl_check() == 0) {
         code = fail_key(entry, error, "the key_command of '%s' took longer than 5 s",
                         entry->provider.name);
-        bl_error_hint(error, "it has no terminal: it cannot ask for anything");
+        bl_error_hint(error, "it has no terminal, so it cannot prompt for input");
     } else if (code == 0) {
         code = judge_command(config, entry, &end, &capture, error);
     }
@@ -247,7 +246,7 @@ static struct config_provider *entry_of(const struct bl_config *config,
     return NULL;
 }
 
-static bool brings_its_own(const struct bl_provider *provider)
+static bool has_auth_header(const struct bl_provider *provider)
 {
     for (size_t i = 0; i < provider->header_count; i++) {
         const char *name = provider->headers[i].name.data;
@@ -260,11 +259,11 @@ static bool brings_its_own(const struct bl_provider *provider)
 static bool needs_key(const struct config_provider *entry)
 {
     const struct bl_provider *provider = &entry->provider;
-    /* A server of one's own may need none. */
+    /* A self-hosted server may need none. */
     bool vendors = provider->api != BL_API_OLLAMA &&
                    strcmp(provider->base_url, bl_api_base_url(provider->api)) == 0;
 
-    return !brings_its_own(provider) && (vendors || entry->key_env_chosen);
+    return !has_auth_header(provider) && (vendors || entry->key_env_chosen);
 }
 
 static int refuse_without_key(const struct config_provider *entry, struct bl_error *error)
@@ -275,12 +274,12 @@ static int refuse_without_key(const struct config_provider *entry, struct bl_err
         return 0;
     if (entry->key_env == NULL) {
         int code = fail_key(entry, error, "the provider '%s' has no key", provider->name);
-        bl_error_hint(error, "say where it comes from: key_env, key_file or key_command");
+        bl_error_hint(error, "name its source with key_env, key_file or key_command");
         return code;
     }
     int code = fail_key(entry, error, "the provider '%s' has no key: %s is not set", provider->name,
                         entry->key_env);
-    bl_error_hint(error, "set %s, or say in the configuration where it comes from", entry->key_env);
+    bl_error_hint(error, "set %s, or run belay login %s", entry->key_env, provider->name);
     return code;
 }
 
@@ -298,7 +297,7 @@ int bl_config_key(struct bl_config *config, const struct bl_provider *provider,
         return fetch_from_command(config, entry, error);
     if (entry->key_env != NULL)
         value = config->variable(entry->key_env);
-    /* It was looked at before, and is none: now it is said why. */
+    /* config_key_look rejected the value: report why. */
     if (value != NULL)
         return config_take_key(config, entry, bl_text_from(value), entry->key_env, error);
     return refuse_without_key(entry, error);

@@ -1,14 +1,14 @@
-/* Answers of POST {base}/chat/completions, from whoever claims to speak it.
+/* Answers of POST {base}/chat/completions, from any server that claims to be compatible.
  *
- * Design notes. Servers disagree about everything but the rough shape, so nothing here relies on a
- * field that another one can stand in for: a call is known by its id, or its index, or its place;
- * the end by a finish reason, the stream's end or its [DONE]. A call is ended with the answer and
- * not before, because no server says where its arguments end. */
+ * Design notes. Servers disagree about everything but the rough shape, so no single field is
+ * required: a call is identified by its id, its index, or its position; the end by a finish reason,
+ * the end of the stream, or [DONE]. A call ends with the answer and not before, because no server
+ * marks the end of its arguments. */
 #include "openai.h"
 
 #include <stdio.h>
 
-/* A member of an object whose meaning is the server's business. */
+/* A member of an object that only the server interprets. */
 struct member {
     struct bl_list link;
     struct bl_text key;
@@ -22,20 +22,20 @@ struct growing {
     size_t capacity;
 };
 
-/* One element of `reasoning_details`, put together from its pieces. */
+/* One element of `reasoning_details`, assembled from its pieces. */
 struct detail {
     struct bl_list link;
     struct bl_text type;
     bool has_index;
     int64_t index;
-    const char *text_key; /* the member that comes in pieces; NULL: it came whole */
+    const char *text_key; /* the member that arrives in pieces; NULL: arrived whole */
     struct growing text;
-    bool is_signed; /* nothing comes after a signature */
+    bool is_signed; /* nothing follows a signature */
     struct bl_list members;
 };
 
-/* Whether the arguments so far are one whole object: counted as they come, because looking at all
- * of them again with each piece would take time that grows with their square. */
+/* Tracks whether the arguments so far are one whole object. Counted incrementally: reading them
+ * again with each piece would take quadratic time. */
 struct balance {
     uint32_t depth;
     bool in_string;
@@ -45,16 +45,16 @@ struct balance {
 
 struct call_state {
     struct balance balance;
-    struct bl_list extra;          /* members nobody here knows */
-    struct bl_list function_extra; /* those of its `function` */
+    struct bl_list extra;          /* unknown members */
+    struct bl_list function_extra; /* unknown members of its `function` */
 };
 
 struct openai_state {
     struct call_state calls[MODEL_CALLS_MAX]; /* as in the assembly */
     struct bl_list details;
-    const char *field; /* where the thinking of the open block came from; NULL: none is open */
+    const char *field; /* the source of the open thinking block; NULL: none is open */
     bool refused;
-    bool ended; /* there was a finish reason */
+    bool ended; /* a finish reason arrived */
     enum bl_answer_end end;
 };
 
@@ -68,7 +68,7 @@ static struct openai_state *openai_decode_state_of(struct model_decoder *decoder
     return decoder->state;
 }
 
-/* ---- Members that are kept ------------------------------------------------------------------- */
+/* ---- Kept members ---------------------------------------------------------------------------- */
 
 static void keep_member(struct bl_arena *arena, struct bl_list *members, struct bl_text key,
                         const struct bl_json *value)
@@ -85,7 +85,7 @@ static void keep_member(struct bl_arena *arena, struct bl_list *members, struct 
             member = candidate;
     }
     struct bl_text json = model_json_text(arena, value);
-    /* Most of them are said again with every piece. */
+    /* Most of them are repeated with every piece. */
     if (json.size == 0 || (member != NULL && bl_text_equal(member->json, json))) {
         bl_arena_rewind(arena, mark);
         return;
@@ -124,7 +124,7 @@ static void grow(struct bl_arena *arena, struct growing *text, struct bl_text mo
 
 /* ---- Thinking -------------------------------------------------------------------------------- */
 
-/* The thinking that is open has come to its end: something else follows. */
+/* Ends the open thinking block: something else follows. */
 static int close_thinking(struct model_decoder *decoder)
 {
     struct openai_state *state = openai_decode_state_of(decoder);
@@ -140,7 +140,7 @@ static int close_thinking(struct model_decoder *decoder)
                                                  (struct bl_text){quoted, (size_t)size}));
 }
 
-/* The member of a detail that comes in pieces. */
+/* Returns the member of a detail that arrives in pieces. */
 static const char *text_key_of(const struct bl_json *piece)
 {
     static const char *const keys[] = {"text", "summary"};
@@ -152,7 +152,7 @@ static const char *text_key_of(const struct bl_json *piece)
     return NULL;
 }
 
-/* The detail that this is a piece of; a new one when it is none. */
+/* Returns the detail that the piece belongs to, or a new one. */
 static struct detail *detail_of(struct model_decoder *decoder, const struct bl_json *piece)
 {
     struct bl_list *details = &openai_decode_state_of(decoder)->details;
@@ -197,7 +197,7 @@ static int take_detail(struct model_decoder *decoder, const struct bl_json *piec
     return tell ? model_tell_thinking(decoder->assembly, text, (struct bl_text){0}) : 0;
 }
 
-/* All details of the answer, as one array that goes back as it is. */
+/* Reports all details of the answer, as one array to send back unchanged. */
 static int tell_details(struct model_decoder *decoder)
 {
     struct openai_state *state = openai_decode_state_of(decoder);
@@ -240,7 +240,7 @@ static int openai_decode_take_thinking(struct model_decoder *decoder, const stru
         if (text.size == 0)
             continue;
         field = fields[i];
-        /* Details hold the same text, and are what goes back. */
+        /* Details have the same text, and are sent back. */
         if (bl_json_size(details) == 0 && bl_list_empty(&state->details))
             state->field = field;
         result = model_tell_thinking(decoder->assembly, text, (struct bl_text){0});
@@ -269,7 +269,7 @@ static int take_refusal(struct model_decoder *decoder, struct bl_text text)
     return openai_decode_take_text(decoder, text);
 }
 
-/* Content is a text, or parts of one: text, thinking, a refusal. */
+/* Content is a text, or a list of parts: text, thinking, a refusal. */
 static int take_content(struct model_decoder *decoder, const struct bl_json *content)
 {
     int result = openai_decode_take_text(decoder, bl_json_text(content));
@@ -324,7 +324,8 @@ static struct call_state *call_state_of(struct model_decoder *decoder,
     return &openai_decode_state_of(decoder)->calls[at];
 }
 
-/* The newest call with that key, or NULL; of an id when that is not empty. */
+/* Returns the newest call with that key, or NULL; if the id is not empty, only calls with that
+ * id. */
 static struct model_call *openai_decode_find_call(const struct model_assembly *assembly,
                                                   struct bl_text id, const int64_t *key)
 {
@@ -337,10 +338,10 @@ static struct model_call *openai_decode_find_call(const struct model_assembly *a
     return NULL;
 }
 
-/* Without an id to tell them apart: a call that has its name and all of its arguments is not the
- * one that a name is said for now, nor is one that has another name and arguments. */
-static bool starts_anew(struct model_decoder *decoder, const struct model_call *call,
-                        struct bl_text name)
+/* Returns whether a name without an id starts a new call: the current call has its name and all of
+ * its arguments, or another name and some arguments. */
+static bool starts_new_call(struct model_decoder *decoder, const struct model_call *call,
+                            struct bl_text name)
 {
     if (name.size == 0 || call->name.size == 0)
         return false;
@@ -348,7 +349,7 @@ static bool starts_anew(struct model_decoder *decoder, const struct model_call *
            (call->input.size > 0 && !bl_text_equal(name, call->name));
 }
 
-/* The call that an entry is a piece of; NULL: a new one. */
+/* Returns the call that an entry belongs to; NULL: a new one. */
 static struct model_call *match_call(struct model_decoder *decoder, const struct bl_json *entry,
                                      struct bl_text name, int64_t position, size_t count)
 {
@@ -362,7 +363,7 @@ static struct model_call *match_call(struct model_decoder *decoder, const struct
         call = openai_decode_find_call(assembly, id, has_index ? &index : NULL);
         if (call != NULL || !has_index || name.size > 0)
             return call;
-        /* An id that comes late, for a call that has none. */
+        /* A late id, for a call that has none. */
         call = openai_decode_find_call(assembly, (struct bl_text){0}, &index);
         return call != NULL && call->server_id.size == 0 ? call : NULL;
     }
@@ -370,10 +371,10 @@ static struct model_call *match_call(struct model_decoder *decoder, const struct
         call = openai_decode_find_call(assembly, (struct bl_text){0}, &index);
     else
         call = openai_decode_find_call(assembly, (struct bl_text){0}, count > 1 ? &position : NULL);
-    return call != NULL && !starts_anew(decoder, call, name) ? call : NULL;
+    return call != NULL && !starts_new_call(decoder, call, name) ? call : NULL;
 }
 
-/* Keeps what nobody here knows of a call. */
+/* Keeps the unknown members of a call. */
 static void keep_extra(struct model_decoder *decoder, struct call_state *state,
                        const struct bl_json *entry)
 {
@@ -441,7 +442,7 @@ static int take_calls(struct model_decoder *decoder, const struct bl_json *entri
     return result;
 }
 
-/* What is kept of a call, for sending it back. */
+/* Stores the kept members of a call, for sending it back. */
 static void seal_call(struct model_decoder *decoder, struct model_call *call)
 {
     const struct call_state *state = call_state_of(decoder, call);
@@ -480,13 +481,13 @@ static int openai_decode_take_message(struct model_decoder *decoder, const struc
     return result;
 }
 
-/* Words of servers for how an answer ended. One that is not here means a proper end. */
+/* Finish reasons of servers. An unlisted one means a normal end. */
 static int take_finish(struct model_decoder *decoder, struct bl_text reason)
 {
     static const struct {
         const char *word;
         enum bl_answer_end end;
-        const char *code; /* a failure, after all */
+        const char *code; /* the code, if it is a failure */
     } table[] = {
         {"length", BL_ANSWER_MAX_TOKENS, NULL},
         {"max_tokens", BL_ANSWER_MAX_TOKENS, NULL},
@@ -523,7 +524,7 @@ static int take_finish(struct model_decoder *decoder, struct bl_text reason)
     return 0;
 }
 
-/* Takes one chunk, or a whole answer; `key` names its message. */
+/* Processes one chunk, or a whole answer; `key` is the name of its message. */
 static int take_chunk(struct model_decoder *decoder, const struct bl_json *data, const char *key)
 {
     struct model_assembly *assembly = decoder->assembly;
@@ -561,7 +562,7 @@ static int openai_decode_end_answer(struct model_decoder *decoder)
         result = tell_details(decoder);
     for (uint32_t i = 0; i < assembly->call_count && result == 0; i++) {
         seal_call(decoder, assembly->calls[i]);
-        /* The limit cuts the last one: those before it are whole. */
+        /* The limit cuts only the last call: earlier ones are whole. */
         if (i + 1 < assembly->call_count)
             result = model_call_end(assembly, assembly->calls[i]);
     }

@@ -5,14 +5,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* What of a line is not the body or the bytes that came. */
+/* Limit of a line. */
 #define LINE_SIZE_MAX (2 * CASSETTE_SIZE_MAX)
 
-static const char *const allowed_headers[] = {
-    "content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id",
-};
-
-/* A piece that came: bytes [start, start + size) of all. */
+/* A received piece: bytes [start, start + size) of the body. */
 struct piece {
     size_t start;
     size_t size;
@@ -27,7 +23,7 @@ struct cassette_take {
     struct bl_text body;
     uint64_t begun_ns;
     int status;
-    struct bl_text headers[BL_COUNT(allowed_headers)]; /* data NULL: not there */
+    struct cassette_headers headers;
     struct bl_buffer bytes;
     struct bl_buffer pieces; /* struct piece */
     bool too_large;
@@ -42,7 +38,7 @@ static uint64_t cassette_record_now_ns(void)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* A line, all of it or nothing: what a full disk cuts off is taken back. */
+/* Writes a whole line or nothing: a line that a full disk cuts is removed again. */
 static void cassette_record_write_line(struct bl_cassette *cassette, struct bl_text line)
 {
     off_t before = lseek(cassette->fd, 0, SEEK_END);
@@ -59,23 +55,19 @@ static void cassette_record_write_line(struct bl_cassette *cassette, struct bl_t
         line.size -= (size_t)count;
     }
     if (cassette->failed != 0 && before >= 0 && ftruncate(cassette->fd, before) != 0)
-        errno = cassette->failed; /* it is torn then, which whoever reads it sees */
+        errno = cassette->failed; /* the line is torn then, which the reader detects */
 }
 
 static void write_first(struct bl_cassette *cassette)
 {
-    BL_AUTO_BUFFER(line, 256);
-    struct bl_json_writer writer;
-    char now[32];
+    BL_AUTO_ARENA(arena);
+    const struct cassette_head head = {.version = CASSETTE_VERSION,
+                                       .created_wall_ns = bl_clock_wall_ns(&bl_clock_system)};
 
-    bl_time_format(bl_clock_wall_ns(&bl_clock_system), now);
-    bl_json_writer_init(&writer, &line);
-    bl_json_write_object(&writer);
-    bl_json_put_uint64(&writer, "belay_cassette", 1);
-    bl_json_put_string(&writer, "created", now);
-    bl_json_write_end(&writer);
-    bl_buffer_append_byte(&line, '\n');
-    cassette_record_write_line(cassette, bl_buffer_text(&line));
+    cassette_record_write_line(
+        cassette,
+        bl_arena_printf(&arena, BL_TEXT_FORMAT "\n",
+                        BL_TEXT_ARG(bl_record_text(&arena, &cassette_head_record, &head))));
 }
 
 int bl_cassette_record(const char *path, const struct bl_text *secrets, size_t secret_count,
@@ -86,8 +78,8 @@ int bl_cassette_record(const char *path, const struct bl_text *secrets, size_t s
         int result =
             bl_error_set(error, bl_error_from_errno(errno), BL_KIND_FILESYSTEM, "record a cassette",
                          path, "%s: %s", path, strerrordesc_np(errno));
-        bl_error_hint(error, errno == EEXIST ? "name a file that is not there yet"
-                                             : "check the path, and whether its folder is there");
+        bl_error_hint(error, errno == EEXIST ? "name a file that does not exist yet"
+                                             : "check the path, and that its folder exists");
         return result;
     }
     struct bl_cassette *cassette = cassette_new(path);
@@ -96,6 +88,63 @@ int bl_cassette_record(const char *path, const struct bl_text *secrets, size_t s
     write_first(cassette);
     *ret_cassette = cassette;
     return 0;
+}
+
+/* ---- Without secrets ------------------------------------------------------------------------- */
+
+static struct bl_text cassette_record_clean(struct cassette_take *take, struct bl_text text)
+{
+    return cassette_secrets_remove(take->cassette, &take->arena, text);
+}
+
+/* Writes a number, or [removed] if its digits are a secret. */
+static void write_clean_number(const struct cassette_take *take, struct bl_json_writer *writer,
+                               const struct bl_json *value)
+{
+    struct bl_json_writer inner;
+    struct bl_buffer digits, ranges;
+
+    bl_buffer_init(&digits, 64);
+    bl_json_writer_init(&inner, &digits);
+    bl_json_write_value(&inner, value);
+    cassette_secrets_find(take->cassette, bl_buffer_text(&digits), false, &ranges);
+    if (ranges.size > 0)
+        bl_json_write_string(writer, CASSETTE_REMOVED);
+    else
+        bl_json_write_value(writer, value);
+    bl_buffer_done(&ranges);
+    bl_buffer_done(&digits);
+}
+
+/* Writes a tree without its secrets. Nodes are in document order, so no recursion is needed: an END
+ * closes the open container, and strings in an object alternate between key and value. */
+static void write_clean_tree(struct cassette_take *take, struct bl_json_writer *writer,
+                             const struct bl_json *root)
+{
+    const struct bl_json *end = bl_json_next(root);
+    uint32_t base = writer->depth;
+
+    for (const struct bl_json *node = root; node < end; node++) {
+        bool in_object =
+            writer->depth > base &&
+            (writer->objects[(writer->depth - 1) / 64] >> ((writer->depth - 1) % 64) & 1) != 0;
+        switch (bl_json_type(node)) {
+        case BL_JSON_OBJECT: bl_json_write_object(writer); break;
+        case BL_JSON_ARRAY: bl_json_write_array(writer); break;
+        case BL_JSON_END: bl_json_write_end(writer); break;
+        case BL_JSON_STRING:
+            if (in_object && !writer->after_key)
+                bl_json_write_key(writer, cassette_record_clean(take, bl_json_text(node)));
+            else
+                bl_json_write_text(writer, cassette_record_clean(take, bl_json_text(node)));
+            break;
+        case BL_JSON_INTEGER:
+        case BL_JSON_UNSIGNED:
+        case BL_JSON_DOUBLE: write_clean_number(take, writer, node); break;
+        case BL_JSON_NULL:
+        case BL_JSON_BOOLEAN: bl_json_write_value(writer, node); break;
+        }
+    }
 }
 
 /* ---- One exchange ---------------------------------------------------------------------------- */
@@ -123,20 +172,22 @@ void cassette_take_status(struct cassette_take *take, int status)
 
 void cassette_take_header(struct cassette_take *take, const char *name, struct bl_text value)
 {
-    for (size_t i = 0; i < BL_COUNT(allowed_headers); i++) {
-        if (strcasecmp(name, allowed_headers[i]) == 0)
-            take->headers[i] = bl_arena_text(&take->arena, value);
+    const struct bl_member *member = cassette_headers_record.members;
+
+    for (; member->type != BL_TYPE_END; member++) {
+        if (strcasecmp(name, member->name) == 0)
+            *(struct bl_text *)(void *)((char *)&take->headers + member->offset) =
+                bl_arena_text(&take->arena, cassette_record_clean(take, value));
     }
 }
 
 void cassette_take_headers(struct cassette_take *take, const struct bl_exchange *exchange)
 {
+    const struct bl_member *member = cassette_headers_record.members;
+
     cassette_take_status(take, bl_exchange_status(exchange));
-    for (size_t i = 0; i < BL_COUNT(allowed_headers); i++) {
-        struct bl_text value = bl_exchange_header(exchange, allowed_headers[i]);
-        if (value.size > 0)
-            cassette_take_header(take, allowed_headers[i], value);
-    }
+    for (; member->type != BL_TYPE_END; member++)
+        cassette_take_header(take, member->name, bl_exchange_header(exchange, member->name));
 }
 
 void cassette_take_bytes(struct cassette_take *take, struct bl_text bytes)
@@ -154,169 +205,86 @@ void cassette_take_bytes(struct cassette_take *take, struct bl_text bytes)
 
 /* ---- Writing it ------------------------------------------------------------------------------ */
 
-static void write_clean(const struct cassette_take *take, struct bl_json_writer *writer,
-                        struct bl_text text)
-{
-    BL_AUTO_ARENA(arena);
-
-    bl_json_write_text(writer, cassette_secrets_remove(take->cassette, &arena, text));
-}
-
-/* A number whose digits are a secret is none to be written. */
-static void write_clean_number(const struct cassette_take *take, struct bl_json_writer *writer,
-                               const struct bl_json *value)
-{
-    struct bl_json_writer inner;
-    struct bl_buffer digits, ranges;
-
-    bl_buffer_init(&digits, 64);
-    bl_json_writer_init(&inner, &digits);
-    bl_json_write_value(&inner, value);
-    cassette_secrets_find(take->cassette, bl_buffer_text(&digits), false, &ranges);
-    if (ranges.size > 0)
-        bl_json_write_string(writer, CASSETTE_REMOVED);
-    else
-        bl_json_write_value(writer, value);
-    bl_buffer_done(&ranges);
-    bl_buffer_done(&digits);
-}
-
-/* A tree without its secrets. Nodes stand in document order, so that nothing recurses: an END
- * closes what is open, and strings in an object are keys and values by turns. */
-static void write_clean_tree(const struct cassette_take *take, struct bl_json_writer *writer,
-                             const struct bl_json *root)
-{
-    const struct bl_json *end = bl_json_next(root);
-    uint32_t base = writer->depth;
-
-    for (const struct bl_json *node = root; node < end; node++) {
-        bool in_object =
-            writer->depth > base &&
-            (writer->objects[(writer->depth - 1) / 64] >> ((writer->depth - 1) % 64) & 1) != 0;
-        switch (bl_json_type(node)) {
-        case BL_JSON_OBJECT: bl_json_write_object(writer); break;
-        case BL_JSON_ARRAY: bl_json_write_array(writer); break;
-        case BL_JSON_END: bl_json_write_end(writer); break;
-        case BL_JSON_STRING:
-            if (in_object && !writer->after_key) {
-                struct bl_arena arena;
-                bl_arena_init(&arena);
-                bl_json_write_key(
-                    writer, cassette_secrets_remove(take->cassette, &arena, bl_json_text(node)));
-                bl_arena_done(&arena);
-            } else {
-                write_clean(take, writer, bl_json_text(node));
-            }
-            break;
-        case BL_JSON_INTEGER:
-        case BL_JSON_UNSIGNED:
-        case BL_JSON_DOUBLE: write_clean_number(take, writer, node); break;
-        case BL_JSON_NULL:
-        case BL_JSON_BOOLEAN: bl_json_write_value(writer, node); break;
-        }
-    }
-}
-
-static void put_body(struct cassette_take *take, struct bl_json_writer *writer)
+static void put_body(struct cassette_take *take, struct cassette_exchange *exchange,
+                     struct bl_buffer *json)
 {
     const struct bl_json *body;
+    struct bl_json_writer writer;
     BL_AUTO_ARENA(arena);
 
-    if (bl_json_read(&arena, take->body, NULL, &body, NULL) == 0) {
-        bl_json_write_key(writer, BL_TEXT("body"));
-        write_clean_tree(take, writer, body);
-    } else {
-        bl_json_write_key(writer, BL_TEXT("body_text"));
-        write_clean(take, writer, take->body);
+    exchange->is_text = bl_json_read(&arena, take->body, NULL, &body, NULL) != 0;
+    if (exchange->is_text) {
+        exchange->body_text = cassette_record_clean(take, take->body);
+        return;
     }
+    bl_json_writer_init(&writer, json);
+    write_clean_tree(take, &writer, body);
+    take->too_large = take->too_large || bl_json_writer_done(&writer) != 0;
+    exchange->body_json = bl_buffer_text(json);
 }
 
-static void put_headers(struct cassette_take *take, struct bl_json_writer *writer)
+static struct cassette_piece cassette_record_piece(struct bl_arena *arena, uint64_t ms,
+                                                   struct bl_text bytes)
 {
-    bl_json_write_key(writer, BL_TEXT("headers"));
-    bl_json_write_object(writer);
-    for (size_t i = 0; i < BL_COUNT(allowed_headers); i++) {
-        if (take->headers[i].data == NULL)
-            continue;
-        bl_json_write_key(writer, bl_text_from(allowed_headers[i]));
-        write_clean(take, writer, take->headers[i]);
-    }
-    bl_json_write_end(writer);
-}
+    struct cassette_piece piece = {.ms = ms};
+    BL_AUTO_BUFFER(encoded, LINE_SIZE_MAX);
 
-static void write_piece(struct bl_json_writer *writer, uint64_t ms, struct bl_text bytes)
-{
-    struct bl_buffer encoded;
-
-    bl_json_write_object(writer);
-    bl_json_put_uint64(writer, "ms", ms);
     if (bl_utf8_valid(bytes)) {
-        bl_json_put_text(writer, "text", bytes);
+        piece.text = bl_arena_text(arena, bytes);
     } else {
-        bl_buffer_init(&encoded, LINE_SIZE_MAX);
         bl_base64_encode(&encoded, bytes);
-        bl_json_put_text(writer, "base64", bl_buffer_text(&encoded));
-        bl_buffer_done(&encoded);
+        piece.base64 = bl_arena_text(arena, bl_buffer_text(&encoded));
     }
-    bl_json_write_end(writer);
+    return piece;
 }
 
-static void put_pieces(struct cassette_take *take, struct bl_json_writer *writer)
+static void put_pieces(struct cassette_take *take, struct cassette_exchange *exchange)
 {
     struct bl_text all = bl_buffer_text(&take->bytes);
     const struct piece *list = (const struct piece *)(const void *)take->pieces.data;
+    size_t count = take->pieces.size / sizeof(*list);
     struct bl_buffer ranges, clean;
 
     cassette_secrets_find(take->cassette, all, true, &ranges);
     bl_buffer_init(&clean, LINE_SIZE_MAX);
-    bl_json_write_key(writer, BL_TEXT("pieces"));
-    bl_json_write_array(writer);
-    for (size_t i = 0; i < take->pieces.size / sizeof(*list); i++) {
+    exchange->pieces = bl_arena_zalloc(&take->arena, count * sizeof(*exchange->pieces));
+    for (size_t i = 0; i < count; i++) {
         bl_buffer_clear(&clean);
         cassette_secrets_cut(all, list[i].start, list[i].start + list[i].size, &ranges, &clean);
         if (clean.size > 0)
-            write_piece(writer, list[i].ms, bl_buffer_text(&clean));
+            exchange->pieces[exchange->piece_count++] =
+                cassette_record_piece(&take->arena, list[i].ms, bl_buffer_text(&clean));
     }
-    bl_json_write_end(writer);
     bl_buffer_done(&clean);
     bl_buffer_done(&ranges);
 }
 
-static void cassette_record_put_end(struct cassette_take *take, struct bl_json_writer *writer,
-                                    const struct bl_wire_failure *failure, bool cut)
-{
-    bl_json_write_key(writer, BL_TEXT("end"));
-    if (failure == NULL || failure->code == NULL) {
-        bl_json_write_string(writer, cut ? "cut" : "end");
-        return;
-    }
-    bl_json_write_string(writer, failure->code);
-    bl_json_write_key(writer, BL_TEXT("message"));
-    write_clean(take, writer, bl_text_from(failure->message));
-    bl_json_put_boolean(writer, "timed_out", failure->timed_out);
-}
-
 void cassette_take_end(struct cassette_take *take, const struct bl_wire_failure *failure, bool cut)
 {
-    struct bl_buffer line;
+    struct bl_buffer line, body;
     struct bl_json_writer writer;
 
     if (take == NULL)
         return;
+    struct cassette_exchange exchange = {
+        .method = cassette_record_clean(take, take->method),
+        .path = cassette_record_clean(take, take->path),
+        .status = take->status,
+        .headers_json = bl_record_text(&take->arena, &cassette_headers_record, &take->headers),
+        .end = cut ? BL_TEXT("cut") : BL_TEXT("end"),
+        .failed = failure != NULL && failure->code != NULL,
+    };
+    if (exchange.failed) {
+        exchange.end = bl_text_from(failure->code);
+        exchange.message = cassette_record_clean(take, bl_text_from(failure->message));
+        exchange.timed_out = failure->timed_out;
+    }
     bl_buffer_init(&line, LINE_SIZE_MAX);
+    bl_buffer_init(&body, LINE_SIZE_MAX);
+    put_body(take, &exchange, &body);
+    put_pieces(take, &exchange);
     bl_json_writer_init(&writer, &line);
-    bl_json_write_object(&writer);
-    bl_json_write_key(&writer, BL_TEXT("method"));
-    write_clean(take, &writer, take->method);
-    bl_json_write_key(&writer, BL_TEXT("path"));
-    write_clean(take, &writer, take->path);
-    put_body(take, &writer);
-    bl_json_write_key(&writer, BL_TEXT("status"));
-    bl_json_write_int64(&writer, take->status);
-    put_headers(take, &writer);
-    put_pieces(take, &writer);
-    cassette_record_put_end(take, &writer, failure, cut);
-    bl_json_write_end(&writer);
+    bl_record_write(&writer, &cassette_exchange_record, &exchange);
     if (bl_json_writer_done(&writer) != 0 || bl_buffer_append_byte(&line, '\n') != 0 ||
         take->too_large) {
         if (take->cassette->failed == 0)
@@ -325,6 +293,7 @@ void cassette_take_end(struct cassette_take *take, const struct bl_wire_failure 
         cassette_record_write_line(take->cassette, bl_buffer_text(&line));
     }
     bl_buffer_done(&line);
+    bl_buffer_done(&body);
     bl_buffer_done(&take->bytes);
     bl_buffer_done(&take->pieces);
     bl_arena_done(&take->arena);

@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * A request is the same as one on record when their bodies are equal as JSON, but for what differs
- * from run to run: ids (the first of one body is the first of the other, and so on), keys of caches
- * and users, and what the recorder took out, which stands for anything. */
+ * A request matches a recorded one if their bodies are equal as JSON, except for what differs from
+ * run to run: ids (the first id of one body corresponds to the first of the other, and so on), keys
+ * of caches and users, and text that the recorder removed, which matches anything. */
 #include <stdio.h>
 #include <strings.h>
 
@@ -16,19 +16,19 @@ struct cassette_play {
     size_t next; /* piece */
 };
 
-/* Two bodies while they are compared. */
+/* Two bodies being compared. */
 struct comparing {
-    struct bl_buffer path;      /* where we are: a JSON pointer */
-    struct bl_map recorded_ids; /* to the one of the other */
+    struct bl_buffer path;      /* the current position: a JSON pointer */
+    struct bl_map recorded_ids; /* mapped to ids of the other body */
     struct bl_map asked_ids;
     struct bl_arena arena;
-    uint64_t equal;                  /* scalars, before the first difference */
-    const struct bl_json *differing; /* on record; NULL: not there */
+    uint64_t equal;                  /* scalars before the first difference */
+    const struct bl_json *differing; /* on record; NULL if missing */
 };
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* Whether `asked` is what `recorded` was, each [removed] in which stands for anything. */
+/* Returns whether `asked` equals `recorded`, where each [removed] matches anything. */
 static bool text_matches(struct bl_text recorded, struct bl_text asked)
 {
     static const struct bl_text mark = {CASSETTE_REMOVED, sizeof CASSETTE_REMOVED - 1};
@@ -54,7 +54,7 @@ static bool text_matches(struct bl_text recorded, struct bl_text asked)
     }
 }
 
-/* Ids are paired as they come: each always with the same. */
+/* Pairs ids in order of appearance; each matches only its partner. */
 static bool ids_match(struct comparing *comparing, struct bl_text recorded, struct bl_text asked)
 {
     const struct bl_text *pair = bl_map_get(&comparing->recorded_ids, recorded);
@@ -86,7 +86,7 @@ static bool cassette_replay_is_id(struct bl_text key)
     return cassette_replay_is_one_of(key, names);
 }
 
-/* Members of a request that have nothing to do with the answer. */
+/* Members of a request that do not influence the answer. */
 static bool is_aside(struct bl_text key)
 {
     static const char *const names[] = {"prompt_cache_key", "safety_identifier", "user", "metadata",
@@ -94,7 +94,7 @@ static bool is_aside(struct bl_text key)
     return cassette_replay_is_one_of(key, names);
 }
 
-/* What a model asked a tool for, and what a tool takes: ids in these are not ours. */
+/* Arguments and parameter schemas of tools: ids in them are not ours. */
 static bool is_literal(struct bl_text key, const struct bl_json *value)
 {
     static const char *const names[] = {"input", "arguments", "input_schema", "parameters", NULL};
@@ -186,8 +186,8 @@ static bool compare_strings(struct comparing *comparing, const struct bl_json *r
     return text_matches(text, bl_json_text(asked));
 }
 
-/* Equal, but for what may differ; else `differing` and the path say where. Recurses as deep as the
- * JSON is, which is read with a limit. */
+/* Returns whether both are equal, except for what may differ; otherwise `differing` and the path
+ * have the position. Recurses to the depth of the JSON, which the reader limits. */
 static bool cassette_replay_compare(struct comparing *comparing, const struct bl_json *recorded,
                                     const struct bl_json *asked, struct bl_text key, bool literal)
 {
@@ -209,15 +209,15 @@ static bool cassette_replay_compare(struct comparing *comparing, const struct bl
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-/* The nearest of those that do not fit. */
+/* The nearest exchange that does not match. */
 struct nearest {
-    const struct cassette_exchange *exchange; /* NULL: there is none of that address */
+    const struct cassette_exchange *exchange; /* NULL if no exchange matches the address */
     uint64_t equal;
     char path[200];
     char recorded[EXCERPT_SIZE + 8];
 };
 
-/* What stands on record there, in short: it holds no secret, unlike what is asked. */
+/* Writes an excerpt of the recorded value; unlike the request, it contains no secrets. */
 static void cassette_replay_show(const struct bl_json *value, char out[EXCERPT_SIZE + 8])
 {
     struct bl_json_writer writer;
@@ -293,25 +293,25 @@ static int fail_no_match(const struct bl_cassette *cassette, const char *method,
     if (nearest->exchange != NULL && nearest->recorded[0] != '\0')
         result =
             bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "replay the cassette", cassette->path,
-                         "no exchange on record fits: the nearest (line %zu) differs at %s, "
+                         "no recorded exchange matches: the nearest (line %zu) differs at %s, "
                          "where it has %s%s",
                          nearest->exchange->line, nearest->path, nearest->recorded, torn);
     else if (nearest->exchange != NULL)
         result = bl_error_set(
             error, BL_ENOENT, BL_KIND_PROVIDER, "replay the cassette", cassette->path,
-            "no exchange on record fits: the nearest (line %zu) differs at %s, where it has "
+            "no recorded exchange matches: the nearest (line %zu) differs at %s, where it has "
             "nothing%s",
             nearest->exchange->line, nearest->path[0] != '\0' ? nearest->path : "its body", torn);
     else if (left == 0)
-        result = bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "replay the cassette",
-                              cassette->path, "all %zu exchanges on record are played%s",
-                              cassette->exchange_count, torn);
+        result =
+            bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "replay the cassette", cassette->path,
+                         "all %zu recorded exchanges are used%s", cassette->exchange_count, torn);
     else
         result =
             bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "replay the cassette", cassette->path,
-                         "no exchange on record is %s %s%s", method, path, torn);
+                         "no recorded exchange is for %s %s%s", method, path, torn);
     bl_error_name_set(error, "no_match");
-    bl_error_hint(error, "run it as it was recorded (prompt, model, tools, instructions), or "
+    bl_error_hint(error, "repeat the recorded run (prompt, model, tools, instructions), or "
                          "record it again with --record");
     return result;
 }
@@ -355,7 +355,7 @@ struct bl_text cassette_play_header(const struct cassette_play *play, const char
     return (struct bl_text){0};
 }
 
-/* Codes are constants: the failure outlives the cassette. */
+/* Returns a constant, so that the failure outlives the cassette. */
 static const char *cassette_replay_code_of(struct bl_text end)
 {
     size_t index;
@@ -371,7 +371,7 @@ bool cassette_play_next(struct cassette_play *play, struct bl_text *ret_bytes,
     const struct cassette_exchange *exchange = play->exchange;
 
     if (play->next < exchange->piece_count) {
-        *ret_bytes = exchange->pieces[play->next++];
+        *ret_bytes = exchange->pieces[play->next++].text;
         return true;
     }
     *ret_bytes = (struct bl_text){0};

@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * A script is read once and never changes; a player is where one agent stands in it: which replies
- * are used up, how often those that fail have failed, and the next id of a call. Everything else is
- * decided by the script, the request and the player's seed, so that a run on virtual time can be
- * played again. */
+ * A script is read once and never changes. A player is the position of one agent in it: which
+ * replies are used up, how often failing replies have failed, and the next id of a call. Everything
+ * else depends only on the script, the request and the player's seed, so that a run on virtual time
+ * can be repeated. */
 #include "model/parts.h"
 
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #define QUOTED_MAX   200u
 #define WEDGED_TOKEN "\u2026"
 #define NOTHING_SENT "before the first token"
-/* A call's input comes in two pieces, so that whoever puts it together is put to work. */
+/* A call's input is sent in two pieces, to exercise the receiver's assembly. */
 #define INPUT_PIECES 2u
 
-/* Where a reply stands. */
+/* The progress of a reply. */
 struct progress {
-    uint64_t failed; /* so many times */
+    uint64_t failed; /* number of failures so far */
     bool used;
 };
 
@@ -28,12 +28,12 @@ struct bl_script_player {
     struct bl_random random;
 };
 
-/* One answer while it is played. */
+/* An answer being played. */
 struct playing {
     const struct script_reply *reply;
     struct bl_sink *sink;
-    uint64_t bytes; /* told so far */
-    bool begun;     /* a piece was told */
+    uint64_t bytes; /* sent so far */
+    bool begun;     /* a piece was sent */
 };
 
 /* ---- Scripts ---- */
@@ -48,8 +48,8 @@ struct bl_script *bl_script_builtin(void)
     script->reply_count = 1;
     script->replies = bl_arena_zalloc(&script->arena, sizeof(*script->replies));
     script->replies[0].pieces = SCRIPT_PIECES_DEFAULT;
-    script->replies[0].say =
-        BL_TEXT("This is Belay's built-in script model: it repeats, it does not think. ");
+    script->replies[0].say = BL_TEXT(
+        "This is Belay's built-in script model: it repeats your prompt and does not think. ");
     script->replies[0].quotes_user = true;
     return script;
 }
@@ -85,7 +85,7 @@ uint64_t script_count_words(struct bl_text text)
     return count;
 }
 
-/* Never without data, which patterns do not care for. */
+/* The data is never NULL, which the pattern matcher does not accept. */
 static struct bl_text script_newest_text(const struct bl_request *request)
 {
     struct bl_text text = bl_request_newest_text(request);
@@ -93,7 +93,7 @@ static struct bl_text script_newest_text(const struct bl_request *request)
     return text.data != NULL ? text : BL_TEXT("");
 }
 
-/* How many images the newest message of the user holds. */
+/* Returns the number of images in the user's newest message. */
 static uint64_t newest_images(const struct bl_list *messages)
 {
     const struct bl_list *link = messages->previous;
@@ -108,7 +108,7 @@ static uint64_t newest_images(const struct bl_list *messages)
     return count;
 }
 
-/* What a reply says to `newest`. In `arena` when it is made up. */
+/* Returns the text of a reply to `newest`. In `arena` if it is composed. */
 static struct bl_text script_said(struct bl_arena *arena, const struct script_reply *reply,
                                   struct bl_text newest)
 {
@@ -137,7 +137,7 @@ static int script_tell(struct playing *playing, const struct bl_piece *piece)
     return playing->sink->take(playing->sink, piece);
 }
 
-/* Lets others run between two pieces, and sees a stop. */
+/* Lets other fibers run between two pieces, and detects a stop. */
 static int pause_between(const struct playing *playing)
 {
     if (!playing->begun)
@@ -146,7 +146,7 @@ static int pause_between(const struct playing *playing)
     return delay_ns > 0 ? bl_sleep(delay_ns) : bl_yield();
 }
 
-/* The part of `text` from `*at` on that is the `index`-th of `count` pieces; `*at` moves behind it.
+/* Returns the `index`-th of `count` pieces of `text`, which starts at `*at`, and advances `*at`.
  * Pieces are as equal as characters allow; none is empty as long as there are bytes. */
 static struct bl_text next_piece(struct bl_text text, size_t *at, uint32_t index, uint32_t count)
 {
@@ -164,7 +164,7 @@ static struct bl_text next_piece(struct bl_text text, size_t *at, uint32_t index
     return piece;
 }
 
-/* Streams `text` in pieces; `only_first` of them, when that is set. */
+/* Streams `text` in pieces; only the first one if `only_first`. */
 static int stream_text(struct playing *playing, int type, struct bl_text text, bool only_first)
 {
     uint32_t count = playing->reply->pieces;
@@ -231,7 +231,7 @@ static int stream_call(struct bl_script_player *player, struct playing *playing,
         return result;
     piece = (struct bl_piece){
         .type = BL_PIECE_CALL_END, .index = index, .text = call->input, .invalid = call->invalid};
-    /* Its text was told before: no more bytes. */
+    /* Its text was sent before: no more bytes. */
     return playing->sink->take(playing->sink, &piece);
 }
 
@@ -297,6 +297,7 @@ static int model_script_answer(struct bl_script_player *player, const struct scr
     struct bl_arena arena;
 
     bl_arena_init(&arena);
+    sink->wait = BL_MODEL_STREAMING;
     int result = script_play(player, &playing, newest, script_said(&arena, reply, newest));
     bl_arena_done(&arena);
     if (result == 0)
@@ -311,7 +312,7 @@ static int model_script_answer(struct bl_script_player *player, const struct scr
 
 /* ---- The model ---- */
 
-/* The first reply in the order of the script that is not used up and fits; reply_count: none. */
+/* Returns the first unused reply of the script that matches; reply_count if there is none. */
 static size_t find_reply(const struct bl_script_player *player, struct bl_text newest,
                          uint64_t images)
 {
@@ -346,14 +347,15 @@ static int fail_exhausted(const struct bl_script_player *player, struct bl_error
 
     for (size_t i = 0; i < script->reply_count; i++)
         left += !player->progress[i].used;
-    int result = bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "call the model", PROVIDER,
-                              left == 0 ? "the script '%s' has no reply left: %zu of %zu are used"
-                                        : "the script '%s' has no reply left that fits the prompt: "
-                                          "%zu of %zu are used",
-                              script->name, script->reply_count - left, script->reply_count);
+    int result =
+        bl_error_set(error, BL_ENOENT, BL_KIND_PROVIDER, "call the model", PROVIDER,
+                     left == 0 ? "the script '%s' has no reply left: %zu of %zu are used"
+                               : "the script '%s' has no reply left that matches the prompt: "
+                                 "%zu of %zu are used",
+                     script->name, script->reply_count - left, script->reply_count);
     bl_error_name_set(error, "script_exhausted");
     bl_error_hint(error, left == 0 ? "add replies to it, or repeat: true"
-                                   : "add a reply without `when`, which fits anything");
+                                   : "add a reply without `when`, which matches any prompt");
     return result;
 }
 

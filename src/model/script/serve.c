@@ -1,21 +1,21 @@
 /* Design notes.
  *
- * One player for all clients: replies are used up in the order in which requests come, as they are
- * in a process. Clients that ask at the same time race for them; a script that is to serve several
- * tells them apart by `when`.
+ * One player serves all clients: replies are used up in the order of the requests, as in a process.
+ * Clients with concurrent requests race for them; a script for several clients tells them apart by
+ * `when`.
  *
- * A reply that is a failure becomes what a client would see of it: a status with the format's own
- * error, a connection that is cut, a silence. One request is one attempt: it is the client that
- * tries again. */
+ * A reply that is a failure is shown as a client would see it: a status with the format's own
+ * error, a cut connection, silence. One request is one attempt: retries are up to the client. */
 #include <stdio.h>
 
 #include "serve.h"
 
-#define JOURNAL_MAX ((size_t)64 * 1024)
-/* Beyond what anybody reads of headers. */
+#define JOURNAL_TEXT_MAX 1024u
+#define PROBLEM_MAX      ((size_t)64 * 1024)
+/* More than any client reads of headers. */
 #define HUGE_HEADER_SIZE ((size_t)70 * 1024)
 #define HEADERS_MAX      6u
-/* What a stream says before it is cut or stalls. */
+/* The text that a stream sends before it is cut or stalls. */
 #define FIRST_TOKEN  "\u2026"
 #define CUT_DELAY_NS (20 * BL_NS_PER_MS)
 
@@ -28,7 +28,7 @@ struct bl_script_server {
     uint64_t requests;
 };
 
-/* One request while it is served. */
+/* One request being served. */
 struct serving {
     struct bl_script_server *server;
     struct bl_http_call *call;
@@ -37,51 +37,57 @@ struct serving {
     struct script_request request;
     struct script_answer answer;
     const struct script_reply *reply; /* NULL: none yet */
-    struct bl_usage usage;            /* what it cost */
+    struct bl_usage usage;            /* of the answer */
     int status;                       /* 0: none was sent */
     bool cut;
 };
 
 /* ---- The journal ----------------------------------------------------------------------------- */
 
-static void put_path(struct bl_json_writer *writer, struct bl_text path)
-{
-    bl_json_put_text(writer, "path", bl_utf8_cut(path, 1024));
-}
+#define BL_RECORD_STRUCT struct bl_script_served
+static const struct bl_member served_members[] = {
+    BL_MEMBER_INTEGER("n", number, .least = 1,
+                      .about = "Numbered in order of arrival; lines are in the order in which "
+                               "requests are answered."),
+    BL_MEMBER_ENUM("format", api, &bl_api_names),
+    BL_MEMBER_TEXT("path", path, .about = "With its query."),
+    BL_MEMBER_TEXT("model", model, .nullable = true, BL_KNOWN(has_model),
+                   .about = "null if the request names none."),
+    BL_MEMBER_BOOLEAN("stream", stream),
+    BL_MEMBER_INTEGER("max_tokens", max_tokens, .nullable = true, .least = 1,
+                      .about = "The requested output limit; null if none."),
+    BL_MEMBER_INTEGER("body_bytes", body_size),
+    BL_MEMBER_INTEGER("input_tokens", usage.input_tokens),
+    BL_MEMBER_INTEGER("output_tokens", usage.output_tokens),
+    BL_MEMBER_INTEGER("status", status, .most = 599, .about = "0 if no answer was sent."),
+    BL_MEMBER_BOOLEAN("cut", cut, .about = "The connection closed before the end of the answer."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record bl_script_served_record =
+    BL_RECORD("served_request", struct bl_script_served, served_members, .closed = true);
 
 static void write_journal(const struct serving *serving)
 {
-    const struct bl_script_server *server = serving->server;
+    const struct bl_script_server_options *options = &serving->server->options;
     const struct script_request *request = &serving->request;
-    struct bl_json_writer writer;
-    BL_AUTO_BUFFER(line, JOURNAL_MAX);
 
-    if (server->options.journal == NULL)
+    if (options->journal == NULL)
         return;
-    bl_json_writer_init(&writer, &line);
-    bl_json_write_object(&writer);
-    bl_json_put_uint64(&writer, "n", serving->number);
-    bl_json_put_string(&writer, "format", bl_api_name(serving->api));
-    put_path(&writer, bl_http_call_path(serving->call));
-    bl_json_write_key(&writer, BL_TEXT("model"));
-    if (request->model.data != NULL)
-        bl_json_write_text(&writer, bl_utf8_cut(request->model, 1024));
-    else
-        bl_json_write_null(&writer);
-    bl_json_put_boolean(&writer, "stream", request->stream);
-    bl_json_write_key(&writer, BL_TEXT("max_tokens"));
-    if (request->max_tokens != 0 && request->max_tokens != BL_UNLIMITED)
-        bl_json_write_uint64(&writer, request->max_tokens);
-    else
-        bl_json_write_null(&writer);
-    bl_json_put_uint64(&writer, "body_bytes", bl_http_call_body(serving->call).size);
-    bl_json_put_uint64(&writer, "input_tokens", serving->usage.input_tokens);
-    bl_json_put_uint64(&writer, "output_tokens", serving->usage.output_tokens);
-    bl_json_put_uint64(&writer, "status", (uint64_t)serving->status);
-    bl_json_put_boolean(&writer, "cut", serving->cut);
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        server->options.journal(server->options.context, bl_buffer_text(&line));
+    options->journal(
+        options->context,
+        &(struct bl_script_served){
+            .number = serving->number,
+            .api = serving->api,
+            .path = bl_utf8_cut(bl_http_call_path(serving->call), JOURNAL_TEXT_MAX),
+            .has_model = request->model.data != NULL,
+            .model = bl_utf8_cut(request->model, JOURNAL_TEXT_MAX),
+            .stream = request->stream,
+            .max_tokens = request->max_tokens != BL_UNLIMITED ? request->max_tokens : 0,
+            .body_size = bl_http_call_body(serving->call).size,
+            .usage = serving->usage,
+            .status = serving->status,
+            .cut = serving->cut});
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -97,7 +103,7 @@ static struct bl_text request_id(const struct serving *serving)
                            (unsigned long long)serving->number);
 }
 
-/* Headers of any answer of the format; how many. */
+/* Writes the headers of any answer of the format, and returns their number. */
 static size_t common_headers(const struct serving *serving, const char *type,
                              struct bl_http_header out[HEADERS_MAX])
 {
@@ -134,7 +140,7 @@ static void cut(struct serving *serving)
     bl_http_call_cut(serving->call);
 }
 
-/* With the headers that a failure of the script has; `failure` may be NULL. */
+/* Answers with the headers that a failure of the script has; `failure` may be NULL. */
 static void answer_problem(struct serving *serving, const struct script_problem *problem,
                            const struct bl_model_failure *failure)
 {
@@ -143,7 +149,7 @@ static void answer_problem(struct serving *serving, const struct script_problem 
     size_t count = common_headers(serving, "application/json", headers);
     int status = script_problem_status(problem, serving->api);
     struct bl_json_writer writer;
-    BL_AUTO_BUFFER(body, JOURNAL_MAX);
+    BL_AUTO_BUFFER(body, PROBLEM_MAX);
 
     if (failure != NULL && failure->retry_after_ms >= 0) {
         unsigned long long ms = (unsigned long long)failure->retry_after_ms;
@@ -161,8 +167,8 @@ static void answer_problem(struct serving *serving, const struct script_problem 
     script_serve_answer_whole(serving, status, headers, count, bl_buffer_text(&body));
 }
 
-/* The stream begins with the first piece: a script that is silent before it is silent on the wire.
- */
+/* The stream begins with the first piece: a script that is silent before it is silent on the wire,
+ * too. */
 static int start_stream(void *context)
 {
     struct serving *serving = context;
@@ -196,7 +202,7 @@ static void script_serve_end_answer(struct serving *serving)
 
 /* ---- Failures of the script ------------------------------------------------------------------ */
 
-/* Begins an answer that is never to end. */
+/* Begins an answer that never ends. */
 static int script_serve_begin_answer(struct serving *serving,
                                      const struct bl_model_failure *failure)
 {
@@ -213,7 +219,7 @@ static int script_serve_begin_answer(struct serving *serving,
     return result == 0 ? bl_http_call_write(serving->call, BL_TEXT("{\"id\":")) : result;
 }
 
-/* Silence, until the client goes. */
+/* Stays silent until the client disconnects. */
 static void stay_silent(struct serving *serving)
 {
     (void)bl_sleep(BL_NEVER);
@@ -241,7 +247,7 @@ static void answer_huge_header(struct serving *serving)
     script_serve_answer_whole(serving, 200, headers, count, BL_TEXT("{}"));
 }
 
-/* An answer that says nothing but that it is refused. */
+/* Sends an answer that contains only a refusal. */
 static void refuse_answer(struct serving *serving)
 {
     struct bl_usage usage = {.input_tokens = script_count_words(serving->request.newest)};
@@ -263,10 +269,10 @@ static void play_failure(struct serving *serving, const struct bl_model_failure 
         answer_problem(serving, &problem, failure);
     } else if (strcmp(code, "connect") == 0 || strcmp(code, "dns") == 0 ||
                strcmp(code, "tls") == 0) {
-        /* Nearest to these that a server can do once it has the request. */
+        /* The closest that a server can do after it has the request. */
         cut(serving);
     } else if (strcmp(code, "stream_cut") == 0) {
-        /* A reset overtakes what was sent: the client is to have seen the beginning. */
+        /* A reset would overtake sent data: the client must see the beginning first. */
         if (script_serve_begin_answer(serving, failure) == 0)
             (void)bl_sleep(CUT_DELAY_NS);
         cut(serving);
@@ -301,7 +307,7 @@ static void script_serve_play(struct serving *serving)
                                 &answer->sink, &serving->reply, &error);
     const struct script_reply *reply = serving->reply;
     if (reply == NULL && error.code != 0) {
-        /* Nothing is left in the script: to try again is no use. */
+        /* The script has no reply left: a retry would not help. */
         struct script_problem problem = {.code = "bad_request"};
         bl_text_into(problem.message, sizeof problem.message, error.message);
         answer_problem(serving, &problem, NULL);
@@ -403,7 +409,7 @@ static void write_models(struct bl_json_writer *writer, const struct serving *se
 static void serve_models(struct serving *serving)
 {
     struct bl_json_writer writer;
-    BL_AUTO_BUFFER(body, JOURNAL_MAX);
+    BL_AUTO_BUFFER(body, PROBLEM_MAX);
 
     bl_json_writer_init(&writer, &body);
     write_models(&writer, serving);
@@ -430,7 +436,8 @@ static const struct route {
     {"GET", "/api/tags", BL_API_OLLAMA, serve_models},
 };
 
-/* The format of whoever asks for something that is the same address in two, or in none. */
+/* Returns the format for a path that belongs to two formats, or to none: guessed from the path's
+ * prefix and the headers. */
 static enum bl_api guess_api(const struct bl_http_call *call, struct bl_text path)
 {
     if (bl_text_starts_with(path, BL_TEXT("/api/")))
@@ -461,9 +468,9 @@ static void script_serve_route(struct serving *serving)
         return;
     }
     if (problem.status == 405)
-        bl_text_into(problem.message, sizeof problem.message, "this address takes another method");
+        bl_text_into(problem.message, sizeof problem.message, "method not allowed for this path");
     else
-        snprintf(problem.message, sizeof problem.message, "there is nothing at " BL_TEXT_FORMAT,
+        snprintf(problem.message, sizeof problem.message, "there is no resource at " BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_utf8_cut(path, 200)));
     answer_problem(serving, &problem, NULL);
 }
@@ -471,7 +478,7 @@ static void script_serve_route(struct serving *serving)
 static void script_serve(void *context, struct bl_http_call *call)
 {
     struct bl_script_server *server = context;
-    /* Too large for the stack of a fiber, with what is called from here. */
+    /* On the heap: too large for a fiber's stack, with the calls below. */
     struct serving *serving = bl_arena_zalloc(bl_http_call_arena(call), sizeof *serving);
 
     serving->server = server;

@@ -48,7 +48,7 @@ static void a_plain_request(void **state BL_UNUSED)
     asking_done(&scene);
 }
 
-/* Turns before, calls with their results, thinking of this model, tools, a system text. */
+/* Adds earlier turns, calls with results, thinking of this model, tools and a system text. */
 static void add_long_conversation(struct asking *scene)
 {
     asking_add_turn(scene,
@@ -84,13 +84,13 @@ static void P22_a_conversation_with_calls_tools_and_thinking(void **state BL_UNU
     scene.profile.thinking = BL_EFFORT_MEDIUM;
     check_asked(&scene, "anthropic/tools.request.json");
     assert_int_equal(count_marks(&scene), 3);
-    /* To be counted: only what that address takes. */
+    /* For counting: only the members that this endpoint accepts. */
     scene.build.count_only = true;
     check_asked(&scene, "anthropic/count.request.json");
     asking_done(&scene);
 }
 
-static void tools_stay_where_none_may_be_called(void **state BL_UNUSED)
+static void tools_stay_offered_when_calls_are_forbidden(void **state BL_UNUSED)
 {
     struct asking scene;
     scene_init(&scene, ASKED_TEXT("go"));
@@ -123,7 +123,7 @@ static void the_effort_decides_the_budget_of_thinking(void **state BL_UNUSED)
         {BL_EFFORT_LOW, 4000, 16000, "\"budget_tokens\":4000}"},
         {BL_EFFORT_LOW, 3, 16000, "\"budget_tokens\":1024}"},
         {BL_EFFORT_LOW, 0, 1025, "\"budget_tokens\":1024}"},
-        /* Less is refused, and so is a budget that is not below the limit. */
+        /* A smaller budget is refused, and so is one that is not below the limit. */
         {BL_EFFORT_LOW, 0, 1024, NULL},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -138,7 +138,7 @@ static void the_effort_decides_the_budget_of_thinking(void **state BL_UNUSED)
     }
 }
 
-static void P36_thinking_goes_back_only_where_it_came_from(void **state BL_UNUSED)
+static void P36_thinking_is_sent_only_to_its_own_model(void **state BL_UNUSED)
 {
     static const char *const conversations[] = {
         SIGNED("anthropic", "model-1") "," KEPT("anthropic", "model-1"),
@@ -166,15 +166,15 @@ static void P36_thinking_goes_back_only_where_it_came_from(void **state BL_UNUSE
                                                 "\"thinking\",\"thinking\":\"Let me look.\","
                                                 "\"signature\":\"EqQB+/abc==\"},{\"type\":"
                                                 "\"redacted_thinking\",\"data\":\"Em==\"}]}"));
-            /* A message that has nothing left is none. */
+            /* A message that becomes empty is not sent. */
             assert_int_equal(goes, asking_has(&scene, "assistant"));
             asking_done(&scene);
         }
     }
 }
 
-/* What a server's own tools said goes back, whether or not the model is to think. */
-static void blocks_that_are_not_thinking_go_back_without_thinking(void **state BL_UNUSED)
+/* Results of the server's own tools are sent back whether or not the model must think. */
+static void other_kept_blocks_are_sent_back_without_thinking(void **state BL_UNUSED)
 {
     struct asking scene;
     scene_init(
@@ -196,7 +196,7 @@ static void P35_an_answer_that_paused_is_the_last_message(void **state BL_UNUSED
     asking_done(&scene);
 }
 
-static void the_shape_of_the_answer_is_said_in_words(void **state BL_UNUSED)
+static void the_schema_of_the_answer_is_an_instruction(void **state BL_UNUSED)
 {
     struct asking scene;
     scene_init(&scene, ASKED_TEXT("go"));
@@ -256,7 +256,7 @@ static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
     asking_init(&asking, &model_api_anthropic, "test", ILLUSTRATED_MESSAGES);
     check_asked(&asking, "anthropic/images.request.json");
     asking_done(&asking);
-    /* What stands in a result carries no mark of its own. */
+    /* A block inside a result has no cache mark of its own. */
     asking_init(
         &asking, &model_api_anthropic, "test",
         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"go\"}]},{\"role\":"
@@ -268,7 +268,7 @@ static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+static void a_summary_precedes_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -280,13 +280,13 @@ static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUS
 
 SUITE(anthropic, cmocka_unit_test(a_plain_request),
       cmocka_unit_test(P22_a_conversation_with_calls_tools_and_thinking),
-      cmocka_unit_test(tools_stay_where_none_may_be_called),
+      cmocka_unit_test(tools_stay_offered_when_calls_are_forbidden),
       cmocka_unit_test(the_effort_decides_the_budget_of_thinking),
-      cmocka_unit_test(P36_thinking_goes_back_only_where_it_came_from),
-      cmocka_unit_test(blocks_that_are_not_thinking_go_back_without_thinking),
+      cmocka_unit_test(P36_thinking_is_sent_only_to_its_own_model),
+      cmocka_unit_test(other_kept_blocks_are_sent_back_without_thinking),
       cmocka_unit_test(P35_an_answer_that_paused_is_the_last_message),
-      cmocka_unit_test(the_shape_of_the_answer_is_said_in_words),
+      cmocka_unit_test(the_schema_of_the_answer_is_an_instruction),
       cmocka_unit_test(headers_name_the_key_and_the_version),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
       cmocka_unit_test(images_are_sent_with_prompts_and_results),
-      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));
+      cmocka_unit_test(a_summary_precedes_the_turns_that_are_sent));

@@ -6,7 +6,7 @@ static const struct feeding plain = {.api = &model_api_anthropic};
 
 #define FOR_MODEL "{\"provider\":\"test\",\"model\":\"model-1\","
 
-static void P17_streams_come_out_the_same_however_they_are_cut(void **state BL_UNUSED)
+static void P17_streams_are_the_same_at_any_cut(void **state BL_UNUSED)
 {
     static const struct {
         const char *file, *log;
@@ -37,7 +37,7 @@ static void P17_streams_come_out_the_same_however_they_are_cut(void **state BL_U
          "(line 1, column 17): expected '\"', found the end near `{\"path\":\"a\",\"con`)\n"
          "usage 12 16\nstop tool_calls\n"},
         {"overflow", "usage 12 1\ntext x\nusage 12 9\n"
-                     "fail context_overflow: the answer came to the end of the model's context\n"},
+                     "fail context_overflow: the answer reached the end of the model's context\n"},
         {"overloaded", "usage 12 1\ntext Half\nfail overloaded: Overloaded\n"},
         {"unfinished",
          "usage 12 1\ntext Half\nfail stream_cut: the stream ended before the answer did\n"},
@@ -86,28 +86,28 @@ static void P27_cumulative_usage_is_the_last_value(void **state BL_UNUSED)
 
 static void P23_oddities_of_compatible_servers(void **state BL_UNUSED)
 {
-    /* Blocks at once, by their index. */
+    /* Simultaneous blocks, by their index. */
     expect(START(0, TEXT) START(1, TOOL("a")) DELTA(0, "{\"type\":\"text_delta\",\"text\":\"t\"}")
                DELTA(1, INPUT("{}")) STOP(1) STOP(0) REASON("end_turn") END,
            "begin 0 a x\ntext t\ndelta 0 {}\nend 0 {}\n" GUESS "stop tool_calls\n");
-    /* No index at all, no stop of a block, text in its beginning. */
+    /* No index, a block without a stop, text in a block's start. */
     expect(EVENT("{\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":"
                  "\"a\"}}") EVENT("{\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_"
                                   "delta\",\"text\":\"b\"}}") REASON("end_turn") END,
            "text a\ntext b\n" GUESS "stop end\n");
-    /* A call that is whole in its beginning. */
+    /* A call that is complete in its start. */
     expect(START(0, "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"x\",\"input\":{\"b\":[1]}}")
                STOP(0) REASON("end_turn") END,
            "begin 0 a x\ndelta 0 {\"b\":[1]}\nend 0 {\"b\":[1]}\nusage 2 3 estimated\n"
            "stop tool_calls\n");
-    /* Thinking without a signature still ends, and goes back as it came. */
+    /* Thinking without a signature still ends, and is sent back unchanged. */
     expect(START(0, "{\"type\":\"thinking\",\"thinking\":\"hm\"}") STOP(0) REASON("end_turn") END,
            "thinking hm\nthinking  opaque " FOR_MODEL "\"signature\":\"\"}\n" GUESS "stop end\n");
-    /* A block begun anew ends the one before; what belongs to none is nothing. */
+    /* A block that starts again ends the earlier one; events of unknown blocks are ignored. */
     expect(START(0, TOOL("a")) START(0, TOOL("b")) DELTA(7, INPUT("{}")) STOP(7) STOP(0) STOP(0)
                REASON("tool_use") END,
            "begin 0 a x\nend 0 {}\nbegin 1 b x\nend 1 {}\n" GUESS "stop tool_calls\n");
-    /* Named by the event alone; junk after the end; events and types that nobody knows. */
+    /* Named only by the event; junk after the end; unknown events and types. */
     expect("event: content_block_start\ndata: "
            "{\"content_block\":{\"type\":\"text\",\"text\":\"a\"}}\n\n"
            "event: vendor\ndata: {\"x\":1}\n\ndata: 7\n\ndata: [1]\n\n" START(0, "{}") START(1, "3")
@@ -134,7 +134,7 @@ static void expect_whole(const char *json, const char *log)
     check_whole(&plain, bl_text_from(json), log);
 }
 
-static void P30_json_where_a_stream_was_asked_for_is_read_whole(void **state BL_UNUSED)
+static void P30_json_to_a_stream_request_is_read_whole(void **state BL_UNUSED)
 {
     expect_whole(
         "{\"type\":\"message\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\","
@@ -155,7 +155,7 @@ static void P30_json_where_a_stream_was_asked_for_is_read_whole(void **state BL_
     expect_whole("{\"content\":[],\"stop_reason\":\"pause_turn\"}", "pause\n");
 }
 
-/* The connection is cut after every byte of a call's arguments: nothing says that it ended. */
+/* The connection is cut after every byte of a call's arguments: nothing marks their end. */
 static void P24_a_stream_cut_in_a_call_ends_nothing(void **state BL_UNUSED)
 {
     struct bl_text whole = read_fixture("anthropic/tools.sse");
@@ -173,8 +173,8 @@ static void P24_a_stream_cut_in_a_call_ends_nothing(void **state BL_UNUSED)
     bl_free((void *)(uintptr_t)whole.data);
 }
 
-/* The output limit cuts the arguments after every byte, the first one included, and the server says
- * what it likes. */
+/* The output limit cuts the arguments after every byte, also after none, and the server reports any
+ * reason. */
 static void P25_a_call_cut_by_the_output_limit_is_invalid(void **state BL_UNUSED)
 {
     static const char whole[] = "{\\\"path\\\":\\\"a.txt\\\",\\\"n\\\":[1,{}]}";
@@ -193,7 +193,7 @@ static void P25_a_call_cut_by_the_output_limit_is_invalid(void **state BL_UNUSED
             assert_int_equal(feed_stream(&recorder, &plain, bl_text_from(bytes), NULL, 0), 0);
             const char *log = recorder_log(&recorder);
             assert_non_null(strstr(log, "end 0 {}\n"));
-            /* Without a byte only the reason can tell it from a call without arguments. */
+            /* Without a byte only the reason distinguishes it from a call without arguments. */
             if (size > 0 || i == 0)
                 assert_non_null(strstr(log, "(its input is cut off"));
             assert_non_null(strstr(log, "stop tool_calls\n"));
@@ -202,8 +202,8 @@ static void P25_a_call_cut_by_the_output_limit_is_invalid(void **state BL_UNUSED
     }
 }
 
-/* One answer over a pause: what came goes back as it is, and what follows adds to it. */
-static void P35_an_answer_that_paused_goes_back_as_it_is(void **state BL_UNUSED)
+/* One answer with a pause: its blocks are sent back unchanged, and the rest adds to them. */
+static void P35_an_answer_that_paused_is_sent_back_unchanged(void **state BL_UNUSED)
 {
     static const struct bl_provider provider = {.name = "test"};
     static const struct bl_profile profile = {.model = "model-1"};
@@ -244,7 +244,7 @@ static void P35_an_answer_that_paused_goes_back_as_it_is(void **state BL_UNUSED)
         assert_true(bl_text_equal(model_anthropic_resumed(&decoder), bl_text_from(expected)));
         assembly.usage_before = assembly.usage;
         assembly.pause = assembly.finished = false;
-        /* The second one has not come to its end because the first one has. */
+        /* The end of the first part is not the end of the second. */
         assembly.failure.code = NULL;
         assert_int_equal(model_api_anthropic.finish(&decoder), BL_EIO);
         assert_string_equal(assembly.failure.code, "stream_cut");
@@ -269,14 +269,14 @@ static void P29_the_reason_is_what_ends_an_answer(void **state BL_UNUSED)
     expect(START(0, TEXT) REASON("end_turn") END "junk: x\n\ndata: {\n\n", GUESS "stop end\n");
 }
 
-static void P33_a_refusal_is_one_whatever_else_came(void **state BL_UNUSED)
+static void P33_a_refusal_wins_over_other_content(void **state BL_UNUSED)
 {
     expect(REASON("refusal") END, GUESS "stop refusal\n");
     expect(START(0, TOOL("a")) DELTA(0, INPUT("{}")) STOP(0) REASON("refusal") END,
            "begin 0 a x\ndelta 0 {}\nend 0 {}\n" GUESS "stop refusal\n");
 }
 
-static void P34_text_cut_by_the_output_limit_says_so(void **state BL_UNUSED)
+static void P34_text_cut_by_the_output_limit_is_marked(void **state BL_UNUSED)
 {
     expect(START(0, "{\"type\":\"text\",\"text\":\"Once\"}") REASON("max_tokens") END,
            "text Once\n" GUESS "stop max_tokens\n");
@@ -307,21 +307,21 @@ static void too_many_blocks_are_over_a_limit(void **state BL_UNUSED)
     bl_buffer_done(&bytes);
 }
 
-static void what_the_sink_refuses_ends_the_feeding(void **state BL_UNUSED)
+static void refusal_of_the_sink_ends_the_stream(void **state BL_UNUSED)
 {
     check_refusals(&plain, "anthropic/tools.sse");
 }
 
-SUITE(anthropic_decode, cmocka_unit_test(P17_streams_come_out_the_same_however_they_are_cut),
+SUITE(anthropic_decode, cmocka_unit_test(P17_streams_are_the_same_at_any_cut),
       cmocka_unit_test(P27_cumulative_usage_is_the_last_value),
       cmocka_unit_test(P23_oddities_of_compatible_servers),
       cmocka_unit_test(P30_an_error_inside_a_good_answer_fails_it),
-      cmocka_unit_test(P30_json_where_a_stream_was_asked_for_is_read_whole),
+      cmocka_unit_test(P30_json_to_a_stream_request_is_read_whole),
       cmocka_unit_test(P24_a_stream_cut_in_a_call_ends_nothing),
       cmocka_unit_test(P25_a_call_cut_by_the_output_limit_is_invalid),
-      cmocka_unit_test(P35_an_answer_that_paused_goes_back_as_it_is),
+      cmocka_unit_test(P35_an_answer_that_paused_is_sent_back_unchanged),
       cmocka_unit_test(P29_the_reason_is_what_ends_an_answer),
-      cmocka_unit_test(P33_a_refusal_is_one_whatever_else_came),
-      cmocka_unit_test(P34_text_cut_by_the_output_limit_says_so),
+      cmocka_unit_test(P33_a_refusal_wins_over_other_content),
+      cmocka_unit_test(P34_text_cut_by_the_output_limit_is_marked),
       cmocka_unit_test(too_many_blocks_are_over_a_limit),
-      cmocka_unit_test(what_the_sink_refuses_ends_the_feeding));
+      cmocka_unit_test(refusal_of_the_sink_ends_the_stream));

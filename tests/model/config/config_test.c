@@ -104,7 +104,7 @@ struct bl_config *configured_read(void)
     return stage.config;
 }
 
-/* Paths in errors begin with the folder: it is cut off, so that tests can say the rest. */
+/* Removes the folder at the start of paths in errors. */
 static void cut_root(char *text)
 {
     size_t size = strlen(stage.root) + 1;
@@ -183,7 +183,7 @@ static void addresses_come_from_the_environment(void **state BL_UNUSED)
     assert_string_equal(provider_of("openai-responses")->base_url, "http://127.0.0.1:8082/v1");
     assert_string_equal(provider_of("openai")->organization, "org-1");
     assert_true(provider_of("openai")->compat.max_tokens_field);
-    /* The format adds it by itself. */
+    /* The format adds it. */
     configured_set("ANTHROPIC_BASE_URL", "https://gateway.test/anthropic/v1/");
     configured_read();
     assert_string_equal(provider_of("anthropic")->base_url, "https://gateway.test/anthropic");
@@ -223,7 +223,7 @@ static void ollama_hosts_are_completed(void **state BL_UNUSED)
     }
 }
 
-static void an_address_that_is_none_is_refused_without_its_password(void **state BL_UNUSED)
+static void an_invalid_address_is_refused_without_its_password(void **state BL_UNUSED)
 {
     static const char *const wrong[] = {"https://me:hunter22@gateway.test", "gateway",
                                         "ftp://a.test", "https://a.test/v1?key=hunter22",
@@ -272,11 +272,11 @@ static void the_nearest_project_file_counts_up_to_the_repository(void **state BL
     assert_string_equal(configured_find(NULL, NULL).profile->model, "m-b");
     configured_read();
     assert_string_equal(configured_find(NULL, NULL).profile->model, "m-a");
-    /* What is above the repository is somebody else's. */
+    /* A file above the repository is ignored. */
     unlink(configured_path(PROJECT));
     configured_read();
     assert_string_equal(configured_unfound(NULL, NULL)->message, "no model is chosen");
-    /* Without a repository only the folder itself is looked at. */
+    /* Without a repository only the folder itself is searched. */
     unlink(configured_path("project/.git/HEAD"));
     rmdir(configured_path("project/.git"));
     unlink(configured_path("project/sub/.belay/config.yaml"));
@@ -284,16 +284,16 @@ static void the_nearest_project_file_counts_up_to_the_repository(void **state BL
     configured_unfound(NULL, NULL);
 }
 
-static void files_that_are_none_are_refused(void **state BL_UNUSED)
+static void non_regular_files_are_refused(void **state BL_UNUSED)
 {
     configured_write("config/belay/x", "");
     assert_int_equal(mkdir(configured_path(USER), 0700), 0);
     assert_string_equal(configured_refused()->message,
-                        "cannot read config/belay/config.yaml: it is a directory");
+                        "cannot read config/belay/config.yaml: is a directory");
     rmdir(configured_path(USER));
     assert_int_equal(mkfifo(configured_path(USER), 0600), 0);
     assert_string_equal(configured_refused()->message,
-                        "cannot read config/belay/config.yaml: it is not a regular file");
+                        "cannot read config/belay/config.yaml: not a regular file");
     unlink(configured_path(USER));
     configured_write(USER, "");
     assert_int_equal(truncate(configured_path(USER), (off_t)CONFIG_SIZE_MAX + 1), 0);
@@ -332,7 +332,7 @@ static void keys_and_headers_are_secrets(void **state BL_UNUSED)
     assert_true(is_secret("key-mine"));
     assert_true(is_secret("Bearer header-secret"));
     assert_true(is_secret("header-secret"));
-    /* Taken out of every text, it would garble them. */
+    /* Replacing it in every text would garble them. */
     assert_false(is_secret("yes"));
 }
 
@@ -356,8 +356,8 @@ static void the_variables_that_hold_keys_are_named(void **state BL_UNUSED)
 SUITE(config, CONFIGURED(without_files_the_built_in_providers_are_there),
       CONFIGURED(addresses_come_from_the_environment),
       CONFIGURED(the_environment_overrides_the_users_file), CONFIGURED(ollama_hosts_are_completed),
-      CONFIGURED(an_address_that_is_none_is_refused_without_its_password),
+      CONFIGURED(an_invalid_address_is_refused_without_its_password),
       CONFIGURED(the_home_is_used_without_a_folder_of_its_own),
       CONFIGURED(the_nearest_project_file_counts_up_to_the_repository),
-      CONFIGURED(files_that_are_none_are_refused), CONFIGURED(keys_and_headers_are_secrets),
+      CONFIGURED(non_regular_files_are_refused), CONFIGURED(keys_and_headers_are_secrets),
       CONFIGURED(the_variables_that_hold_keys_are_named));

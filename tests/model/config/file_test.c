@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* ---- What is said ---------------------------------------------------------------------------- */
+/* ---- Valid files ----------------------------------------------------------------------------- */
 
 static void everything_of_a_provider_is_read(void **state BL_UNUSED)
 {
@@ -99,9 +99,9 @@ static void max_tokens_are_asked_for_by_the_host(void **state BL_UNUSED)
     assert_false(configured_find("d", "m").provider->compat.max_tokens_field);
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
-static void every_error_names_its_place(void **state BL_UNUSED)
+static void every_error_has_its_position(void **state BL_UNUSED)
 {
     static const struct {
         const char *text;
@@ -129,16 +129,15 @@ static void every_error_names_its_place(void **state BL_UNUSED)
         {"providers: {openai: {api: ollama}}\n",
          ":1:27: the provider 'openai' is built in, and its api is openai", ""},
         {"providers: {script: {api: openai}}\n",
-         ":1:13: 'script' is built in, and has nothing to configure", ""},
+         ":1:13: 'script' is built in and cannot be configured", ""},
         {"providers: {a/b: {api: openai}}\n",
-         ":1:13: the name of a provider is not empty, and has no '/' and no ':'", ""},
+         ":1:13: the name of a provider must not be empty or contain '/' or ':'", ""},
         {"providers: {p: {api: openai, base-url: x}}\n",
          ":1:30: unknown member \"base-url\" in a provider", "did you mean \"base_url\"?"},
         {"providers: {p: {api: openai, base_url: 'localhost:1'}}\n",
-         ":1:40: base_url is not a valid address: it is not http://HOST or https://HOST, with a "
-         "port and a "
-         "path at most",
-         "like https://"},
+         ":1:40: base_url is not a valid address: expected http://HOST or https://HOST, optionally "
+         "with a port and a path",
+         "for example, https://"},
         {"providers: {p: {api: openai, timers: {stall: 0}}}\n",
          ":1:46: timers.stall: expected a duration above zero such as 20ms, 90s or 1.5h (a number "
          "alone is seconds)",
@@ -149,7 +148,7 @@ static void every_error_names_its_place(void **state BL_UNUSED)
          ":1:37: http2: expected true or false, found a whole number", ""},
         {"providers: {p: {api: openai, headers: {'a b': c}}}\n", ":1:40: invalid header name", ""},
         {"providers: {p: {api: openai, headers: {Host: c}}}\n",
-         ":1:40: the header Host is not to be set", ""},
+         ":1:40: the header Host cannot be set", ""},
         {"providers: {p: {api: openai, compat: {store: true}}}\n",
          ":1:39: compat: unknown member \"store\" in compat", "stream_options"},
         {"providers: {p: {api: openai, key_command: []}}\n",
@@ -157,16 +156,16 @@ static void every_error_names_its_place(void **state BL_UNUSED)
          "an empty list",
          ""},
         {"providers: {p: {api: openai, key_env: A, key_file: b}}\n",
-         ":1:13: the key of 'p' comes from more than one place", "keep one"},
+         ":1:13: the key of 'p' has more than one source", "keep one"},
         {"models: {m: {model: x}}\n",
          ":1:13: provider: missing; expected one line of text without control characters",
-         "like {"},
+         "for example, {"},
         {"models: {m: {provider: nobody, model: x}}\n",
-         ":1:24: the model 'm' has a provider that is not known", "providers"},
+         ":1:24: the model 'm' has an unknown provider", "providers"},
         {"models: {m: {provider: antropic, model: x}}\n",
-         ":1:24: the model 'm' has a provider that is not known", "did you mean 'anthropic'?"},
+         ":1:24: the model 'm' has an unknown provider", "did you mean 'anthropic'?"},
         {"models: {a/b: {provider: ollama, model: x}}\n",
-         ":1:10: the name of a model is not empty, and has no '/'", ""},
+         ":1:10: the name of a model must not be empty or contain '/'", ""},
         {"models: {m: {provider: ollama, model: x, num_ctx: 0}}\n",
          ":1:51: num_ctx: expected a whole number from 1 to 1000000000 or null", ""},
         {"models: {m: {provider: ollama, model: x, thinking: hard}}\n",
@@ -174,7 +173,7 @@ static void every_error_names_its_place(void **state BL_UNUSED)
         {"models: {m: {provider: ollama, model: x, price: {input: -1}}}\n",
          ":1:57: price.input: expected a number of at least 0 or null", "USD"},
         {"models: {m: {provider: ollama, model: x, free: true, price: {input: 1}}}\n",
-         ":1:10: a model is free, or has a price", ""},
+         ":1:10: a model cannot be free and have a price", ""},
     };
 
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -217,9 +216,9 @@ static void no_error_shows_a_value(void **state BL_UNUSED)
     assert_non_null(strstr(configured_refused()->hint, "key_env, key_file or key_command"));
 }
 
-/* ---- What is not about models ---------------------------------------------------------------- */
+/* ---- Other sections -------------------------------------------------------------------------- */
 
-static void what_is_not_about_models_is_kept_with_its_places(void **state BL_UNUSED)
+static void other_sections_are_kept_with_their_positions(void **state BL_UNUSED)
 {
     static const char *const names[] = {"permissions", "hooks", "env_allow"};
     struct bl_source source;
@@ -274,7 +273,7 @@ static void P45_a_project_file_sets_no_address_key_or_price(void **state BL_UNUS
         assert_int_equal(error->kind, BL_KIND_POLICY);
         assert_non_null(strstr(error->message, PROJECT));
         assert_non_null(strstr(error->message, files[i][1]));
-        assert_non_null(strstr(error->message, "a project's file does not define"));
+        assert_non_null(strstr(error->message, "a project's file must not define"));
         assert_non_null(strstr(error->hint, USER));
         assert_null(strstr(error->message, "evil"));
     }
@@ -291,7 +290,7 @@ static void a_project_file_is_checked_as_the_users_is(void **state BL_UNUSED)
 
 SUITE(config_file, CONFIGURED(everything_of_a_provider_is_read),
       CONFIGURED(everything_of_a_model_is_read), CONFIGURED(max_tokens_are_asked_for_by_the_host),
-      CONFIGURED(every_error_names_its_place), CONFIGURED(no_error_shows_a_value),
-      CONFIGURED(what_is_not_about_models_is_kept_with_its_places),
+      CONFIGURED(every_error_has_its_position), CONFIGURED(no_error_shows_a_value),
+      CONFIGURED(other_sections_are_kept_with_their_positions),
       CONFIGURED(P45_a_project_file_sets_no_address_key_or_price),
       CONFIGURED(a_project_file_is_checked_as_the_users_is));

@@ -41,14 +41,31 @@ static void a_model_may_have_a_slash_in_its_name(void **state BL_UNUSED)
     configured_read();
     check_found("router", "anthropic/claude-x", "router", "anthropic/claude-x");
     check_found(NULL, "router/anthropic/claude-x", "router", "anthropic/claude-x");
-    /* There is no provider of that name: it is a part of the model's. */
+    /* Without a provider of that name, it is part of the model's name. */
     configured_set("BELAY_PROVIDER", "router");
     configured_read();
     check_found(NULL, "meta/llama-x", "router", "meta/llama-x");
     check_found(NULL, "ollama/qwen", "ollama", "qwen");
 }
 
-static void what_does_not_exist_is_refused_with_a_suggestion(void **state BL_UNUSED)
+static void unknown_provider_before_a_slash_is_refused(void **state BL_UNUSED)
+{
+    configured_write(USER, users);
+    configured_read();
+    assert_string_equal(configured_unfound(NULL, "foo/bar")->message, "unknown provider 'foo'");
+    const struct bl_error *error = configured_unfound(NULL, "antropic/claude-x");
+    assert_string_equal(error->message, "unknown provider 'antropic'");
+    assert_string_equal(
+        error->hint,
+        "did you mean 'anthropic'? (if '/' is part of the model's name, also use --provider)");
+    /* A key does not choose a provider for it. */
+    configured_set("OPENAI_API_KEY", "k");
+    configured_read();
+    assert_string_equal(configured_unfound(NULL, "foo/bar")->message, "unknown provider 'foo'");
+    check_found("openai", "foo/bar", "openai", "foo/bar");
+}
+
+static void unknown_names_are_refused_with_a_suggestion(void **state BL_UNUSED)
 {
     configured_write(USER, users);
     configured_read();
@@ -59,10 +76,10 @@ static void what_does_not_exist_is_refused_with_a_suggestion(void **state BL_UNU
     assert_string_equal(configured_unfound("scrip", "x")->hint, "did you mean 'script'?");
     assert_string_equal(configured_unfound("relay", "x")->hint, "did you mean 'replay'?");
     assert_string_equal(configured_unfound("mistral", "x")->hint,
-                        "there is anthropic, openai, openai-responses, ollama, router, local, "
+                        "available: anthropic, openai, openai-responses, ollama, router, local, "
                         "script:FILE and replay");
     assert_string_equal(configured_unfound("local", "sonnet")->message,
-                        "'sonnet' is a model of the provider 'anthropic', and not of 'local'");
+                        "'sonnet' is a model of the provider 'anthropic', not of 'local'");
     assert_string_equal(configured_unfound(NULL, "some-model")->message,
                         "no provider is chosen for the model 'some-model'");
     assert_string_equal(configured_unfound("ollama", NULL)->message,
@@ -73,8 +90,8 @@ static void what_does_not_exist_is_refused_with_a_suggestion(void **state BL_UNU
 
 /* ---- Precedence ------------------------------------------------------------------------------ */
 
-/* Flag, environment, project, user: the first that says something wins. */
-static void the_first_that_says_something_wins(void **state BL_UNUSED)
+/* Flag, environment, project, user: the first that is set wins. */
+static void the_first_source_that_is_set_wins(void **state BL_UNUSED)
 {
     static const struct {
         const char *flag_provider, *flag_model, *env_provider, *env_model, *project, *user;
@@ -85,7 +102,7 @@ static void the_first_that_says_something_wins(void **state BL_UNUSED)
         {0, 0, 0, "openai/gpt-x", "model: small\n", "model: sonnet\n", "openai", "gpt-x"},
         {0, "ollama/q", 0, "openai/gpt-x", "model: small\n", "model: sonnet\n", "ollama", "q"},
         {"ollama", "q", "openai", "gpt-x", "model: small\n", "model: sonnet\n", "ollama", "q"},
-        /* A provider alone leaves models of others out. */
+        /* A provider alone excludes models of others. */
         {"local", 0, 0, 0, 0, "model: sonnet\n", 0, "no model is chosen for the provider 'local'"},
         {"local", 0, 0, 0, "model: small\n", "model: sonnet\n", "local", "qwen-x"},
         {"local", 0, 0, "sonnet", "model: small\n", 0, "local", "qwen-x"},
@@ -95,7 +112,7 @@ static void the_first_that_says_something_wins(void **state BL_UNUSED)
          "no model is chosen for the provider 'ollama'"},
         {0, 0, 0, 0, "provider: local\n", "provider: ollama\nmodel: q\n", 0,
          "no model is chosen for the provider 'local'"},
-        /* A model alone takes the provider of whoever says one. */
+        /* A model alone takes the provider of the first source that sets one. */
         {0, "m", 0, 0, 0, "provider: local\n", "local", "m"},
         {0, "m", "ollama", 0, 0, "provider: local\n", "ollama", "m"},
         {0, "m", 0, 0, "provider: local\n", "provider: ollama\n", "local", "m"},
@@ -122,7 +139,7 @@ static void the_first_that_says_something_wins(void **state BL_UNUSED)
     }
 }
 
-static void the_model_of_anthropics_own_variable_is_of_the_environment(void **state BL_UNUSED)
+static void the_variable_of_anthropic_counts_as_environment(void **state BL_UNUSED)
 {
     configured_set("ANTHROPIC_MODEL", "claude-env");
     configured_write(USER, users);
@@ -142,7 +159,7 @@ static void the_model_of_anthropics_own_variable_is_of_the_environment(void **st
 
 /* ---- Keys that choose ------------------------------------------------------------------------ */
 
-static void the_one_key_that_is_there_chooses(void **state BL_UNUSED)
+static void the_only_key_chooses_the_provider(void **state BL_UNUSED)
 {
     configured_set("ANTHROPIC_API_KEY", "key-a");
     configured_set("BELAY_MODEL", "m");
@@ -160,20 +177,20 @@ static void the_one_key_that_is_there_chooses(void **state BL_UNUSED)
     configured_set("BELAY_MODEL", NULL);
     configured_read();
     assert_string_equal(configured_unfound(NULL, NULL)->message,
-                        "there are keys of anthropic and of openai, and none is chosen");
+                        "both anthropic and openai have keys, but no provider is chosen");
     configured_set("ANTHROPIC_MODEL", "claude-env");
     configured_read();
     check_found(NULL, NULL, "anthropic", "claude-env");
 }
 
-static void a_key_without_a_model_says_what_to_set(void **state BL_UNUSED)
+static void a_key_without_a_model_is_refused_with_a_hint(void **state BL_UNUSED)
 {
     configured_set("ANTHROPIC_API_KEY", "key-a");
     configured_read();
     const struct bl_error *error = configured_unfound(NULL, NULL);
     assert_int_equal(error->kind, BL_KIND_USAGE);
     assert_string_equal(error->message, "no model is chosen for the provider 'anthropic'");
-    assert_string_equal(error->hint, "give --model, or set BELAY_MODEL or ANTHROPIC_MODEL, or "
+    assert_string_equal(error->hint, "use --model, or set BELAY_MODEL or ANTHROPIC_MODEL, or "
                                      "'model' in " USER);
 }
 
@@ -198,7 +215,7 @@ static void without_anything_the_script_model_answers(void **state BL_UNUSED)
 
 /* ---- Replay ---------------------------------------------------------------------------------- */
 
-static void a_replay_imitates_what_the_model_names(void **state BL_UNUSED)
+static void a_replay_imitates_the_named_model(void **state BL_UNUSED)
 {
     configured_write(USER, users);
     configured_read();
@@ -236,7 +253,7 @@ static struct bl_config_found imitate(struct bl_config *config, const char *line
     "{\"method\":\"POST\",\"path\":\"" path "\",\"body\":" body                                    \
     ",\"status\":200,\"headers\":{},\"pieces\":[],\"end\":\"end\"}\n"
 
-static void a_cassette_says_what_it_was_recorded_with(void **state BL_UNUSED)
+static void a_cassette_identifies_its_model(void **state BL_UNUSED)
 {
     configured_write(USER, users);
     struct bl_config *config = configured_read();
@@ -272,7 +289,7 @@ static void P45_a_project_chooses_among_the_users_own(void **state BL_UNUSED)
         const struct bl_error *error = configured_unfound(NULL, NULL);
         assert_int_equal(error->kind, BL_KIND_POLICY);
         assert_non_null(strstr(error->message, PROJECT ":1:"));
-        /* Whoever asks for another one gets it. */
+        /* The user's explicit choice overrides it. */
         check_found("ollama", "m", "ollama", "m");
     }
     configured_write(PROJECT, "provider: nobody\n");
@@ -283,12 +300,12 @@ static void P45_a_project_chooses_among_the_users_own(void **state BL_UNUSED)
 
 SUITE(config_find, CONFIGURED(names_are_aliases_or_provider_and_model),
       CONFIGURED(a_model_may_have_a_slash_in_its_name),
-      CONFIGURED(what_does_not_exist_is_refused_with_a_suggestion),
-      CONFIGURED(the_first_that_says_something_wins),
-      CONFIGURED(the_model_of_anthropics_own_variable_is_of_the_environment),
-      CONFIGURED(the_one_key_that_is_there_chooses),
-      CONFIGURED(a_key_without_a_model_says_what_to_set),
+      CONFIGURED(unknown_provider_before_a_slash_is_refused),
+      CONFIGURED(unknown_names_are_refused_with_a_suggestion),
+      CONFIGURED(the_first_source_that_is_set_wins),
+      CONFIGURED(the_variable_of_anthropic_counts_as_environment),
+      CONFIGURED(the_only_key_chooses_the_provider),
+      CONFIGURED(a_key_without_a_model_is_refused_with_a_hint),
       CONFIGURED(without_anything_the_script_model_answers),
-      CONFIGURED(a_replay_imitates_what_the_model_names),
-      CONFIGURED(a_cassette_says_what_it_was_recorded_with),
+      CONFIGURED(a_replay_imitates_the_named_model), CONFIGURED(a_cassette_identifies_its_model),
       CONFIGURED(P45_a_project_chooses_among_the_users_own));

@@ -5,12 +5,12 @@
 
 static const char secret[] = "sk-very-secret-key";
 
-/* What fetching the key of `provider` came to. */
+/* The result of fetching the key of `provider`. */
 struct fetch {
     const char *name;
     struct bl_config *config;
     const struct bl_provider *provider;
-    uint64_t stop_after_ns; /* 0: nobody stops it */
+    uint64_t stop_after_ns; /* 0: not stopped */
     int code;
     struct bl_error error;
 };
@@ -90,8 +90,8 @@ static void keys_come_from_the_environment(void **state BL_UNUSED)
     check_key("mine", "key-of-mine", "MY_KEY");
 }
 
-/* It goes to the address that it is configured for, and nowhere else. */
-static void a_provider_of_ones_own_gets_no_key_of_another(void **state BL_UNUSED)
+/* A key goes only to the address that it is configured for. */
+static void a_private_provider_gets_no_key_of_another(void **state BL_UNUSED)
 {
     configured_write(USER, "providers: {mine: {api: openai, base_url: 'https://a.test/v1'}}\n");
     configured_set("OPENAI_API_KEY", secret);
@@ -101,7 +101,7 @@ static void a_provider_of_ones_own_gets_no_key_of_another(void **state BL_UNUSED
     assert_null(bl_config_key_source(fetch.config, fetch.provider));
 }
 
-static void a_key_that_is_needed_and_not_there_is_said(void **state BL_UNUSED)
+static void a_missing_key_is_reported(void **state BL_UNUSED)
 {
     configured_write(USER,
                      "providers: {mine: {api: openai, base_url: 'http://127.0.0.1:1/v1', "
@@ -112,7 +112,7 @@ static void a_key_that_is_needed_and_not_there_is_said(void **state BL_UNUSED)
     check_refused("mine", "MY_KEY is not set", "set MY_KEY");
     assert_int_equal(fetch_key("ollama").code, 0);
     assert_int_equal(fetch_key("own").code, 0);
-    /* A server of one's own may need none. */
+    /* A self-hosted server may need none. */
     configured_set("ANTHROPIC_BASE_URL", "http://127.0.0.1:8080");
     assert_int_equal(fetch_key("anthropic").code, 0);
 }
@@ -157,25 +157,25 @@ static void the_variables_that_would_hold_a_key_are_named(void **state BL_UNUSED
     check_wanted("openai", NULL, NULL);
 }
 
-static void a_key_that_is_none_is_refused(void **state BL_UNUSED)
+static void an_invalid_key_is_refused(void **state BL_UNUSED)
 {
     configured_set("OPENAI_API_KEY", "sk-secret two");
-    check_refused("openai", "the key from OPENAI_API_KEY holds a blank", "");
+    check_refused("openai", "the key from OPENAI_API_KEY contains a blank", "");
     configured_set("OPENAI_API_KEY", "sk-secret-\xc3\xa4");
-    check_refused("openai", "not ASCII, at byte 10", "");
+    check_refused("openai", "non-ASCII character at byte 10", "");
     configured_set("OPENAI_API_KEY", " \n");
-    check_refused("openai", "there is no key in the first line of OPENAI_API_KEY", "");
+    check_refused("openai", "the first line of OPENAI_API_KEY contains no key", "");
 }
 
 /* ---- A file ---------------------------------------------------------------------------------- */
 
 #define WITH_FILE "providers: {anthropic: {key_file: keys/a}}\n"
 
-static void keys_come_from_a_file_of_ones_own(void **state BL_UNUSED)
+static void keys_come_from_a_private_file(void **state BL_UNUSED)
 {
     configured_write(USER, WITH_FILE);
     configured_write("config/belay/keys/a", "sk-very-secret-key  \nand a note\n");
-    /* The file is what was said: no variable gets in between. */
+    /* The configured file takes precedence over any variable. */
     configured_set("ANTHROPIC_API_KEY", "another-one");
     check_key("anthropic", secret, configured_path("config/belay/keys/a"));
     configured_write(USER, "providers: {anthropic: {key_file: ~/key}}\n");
@@ -191,7 +191,7 @@ static void a_file_that_others_can_read_is_refused(void **state BL_UNUSED)
     configured_write("config/belay/keys/a", secret);
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
         chmod(configured_path("config/belay/keys/a"), modes[i]);
-        check_refused("anthropic", "others can get at the key_file", "chmod 600 /");
+        check_refused("anthropic", "is accessible to other users", "chmod 600 /");
     }
     chmod(configured_path("config/belay/keys/a"), 0400);
     check_key("anthropic", secret, configured_path("config/belay/keys/a"));
@@ -204,10 +204,10 @@ static void a_file_that_holds_no_key_is_refused(void **state BL_UNUSED)
     configured_write(USER, WITH_FILE);
     check_refused("anthropic", "cannot read the key_file", "");
     configured_write("config/belay/keys/a", "\nsecret\n");
-    check_refused("anthropic", "there is no key in the first line of", "");
+    check_refused("anthropic", "contains no key", "");
     memset(large, 'k', sizeof large - 1);
     configured_write("config/belay/keys/a", large);
-    check_refused("anthropic", "more than 4096 bytes", "");
+    check_refused("anthropic", "longer than 4096 bytes", "");
     unlink(configured_path("config/belay/keys/a"));
     assert_int_equal(mkdir(configured_path("config/belay/keys/a"), 0700), 0);
     check_refused("anthropic", "is not a regular file", "");
@@ -226,7 +226,7 @@ static void keys_come_from_a_command(void **state BL_UNUSED)
     check_key("b", secret, "key_command");
 }
 
-static void a_command_that_gives_none_is_refused(void **state BL_UNUSED)
+static void a_command_without_a_key_is_refused(void **state BL_UNUSED)
 {
     configured_write(USER, "providers:\n"
                            "  a: {api: openai, key_command: 'echo sk-secret; exit 3'}\n"
@@ -234,10 +234,10 @@ static void a_command_that_gives_none_is_refused(void **state BL_UNUSED)
                            "  c: {api: openai, key_command: 'true'}\n"
                            "  d: {api: openai, key_command: 'kill -9 $$'}\n"
                            "  e: {api: openai, key_command: 'head -c 100000 /dev/zero'}\n");
-    check_refused("a", "the key_command of 'a' ended by exit code 3", "run it by hand");
-    check_refused("b", "ended by exit code 127", "");
-    check_refused("c", "there is no key in the first line of key_command", "");
-    check_refused("d", "ended by signal 9", "");
+    check_refused("a", "the key_command of 'a' ended with exit code 3", "run it by hand");
+    check_refused("b", "ended with exit code 127", "");
+    check_refused("c", "the first line of key_command contains no key", "");
+    check_refused("d", "ended with signal 9", "");
     check_refused("e", "prints more than", "");
 }
 
@@ -261,11 +261,10 @@ static void a_command_has_five_seconds(void **state BL_UNUSED)
 }
 
 SUITE(config_key, CONFIGURED(keys_come_from_the_environment),
-      CONFIGURED(a_provider_of_ones_own_gets_no_key_of_another),
-      CONFIGURED(a_key_that_is_needed_and_not_there_is_said),
+      CONFIGURED(a_private_provider_gets_no_key_of_another), CONFIGURED(a_missing_key_is_reported),
       CONFIGURED(the_variables_that_would_hold_a_key_are_named),
-      CONFIGURED(a_key_that_is_none_is_refused), CONFIGURED(keys_come_from_a_file_of_ones_own),
+      CONFIGURED(an_invalid_key_is_refused), CONFIGURED(keys_come_from_a_private_file),
       CONFIGURED(a_file_that_others_can_read_is_refused),
       CONFIGURED(a_file_that_holds_no_key_is_refused), CONFIGURED(keys_come_from_a_command),
-      CONFIGURED(a_command_that_gives_none_is_refused), CONFIGURED(a_stop_ends_the_command),
+      CONFIGURED(a_command_without_a_key_is_refused), CONFIGURED(a_stop_ends_the_command),
       CONFIGURED(a_command_has_five_seconds));

@@ -4,7 +4,7 @@
 
 static const struct feeding plain = {.api = &model_api_openai};
 
-static void P17_an_answer_comes_out_the_same_however_it_is_cut(void **state BL_UNUSED)
+static void P17_an_answer_is_the_same_at_any_cut(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/text.sse",
                   "text Grüße\n"
@@ -39,7 +39,7 @@ static void P17_an_answer_comes_out_the_same_however_it_is_cut(void **state BL_U
                   "stop tool_calls\n");
 }
 
-static void P23_calls_without_index_or_with_the_same_one_are_told_apart(void **state BL_UNUSED)
+static void P23_calls_without_index_or_with_the_same_one_are_distinguished(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/no_index.sse",
                   "begin 0 call_a read\n"
@@ -97,7 +97,7 @@ static void P23_calls_without_index_or_with_the_same_one_are_told_apart(void **s
                   "stop tool_calls\n");
 }
 
-static void P23_an_id_or_a_name_said_again_changes_nothing(void **state BL_UNUSED)
+static void P23_a_repeated_id_or_name_changes_nothing(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/repeated.sse",
                   "begin 0 call_a read\n"
@@ -131,7 +131,7 @@ static void P23_arguments_are_an_object_or_nothing_or_come_at_once(void **state 
         "stop tool_calls\n");
 }
 
-static void P23_what_came_decides_not_the_finish_reason(void **state BL_UNUSED)
+static void P23_the_calls_decide_not_the_finish_reason(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/stop_with_calls.sse",
                   "text Let me look.\n"
@@ -154,12 +154,12 @@ static void P23_what_came_decides_not_the_finish_reason(void **state BL_UNUSED)
                   "begin 0 call_a list\n"
                   "begin 1 call_b read\n"
                   "end 0 {}\n"
-                  "end 1  (its input is cut off: the output limit was reached before it)\n"
+                  "end 1  (its input is cut off: the output limit was reached first)\n"
                   "usage 2 1 estimated\n"
                   "stop tool_calls\n");
 }
 
-static void P23_usage_is_found_wherever_it_stands(void **state BL_UNUSED)
+static void P23_usage_is_found_in_any_chunk(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/usage_every.sse",
                   "text a\n"
@@ -177,7 +177,7 @@ static void P23_usage_is_found_wherever_it_stands(void **state BL_UNUSED)
                   "stop end\n");
 }
 
-static void P23_what_means_nothing_is_ignored(void **state BL_UNUSED)
+static void P23_meaningless_chunks_are_ignored(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/ignored.sse",
                   "text a\n"
@@ -220,7 +220,7 @@ static void P23_unknown_keys_of_a_call_are_kept(void **state BL_UNUSED)
         "stop tool_calls\n");
 }
 
-static void thinking_says_the_field_it_came_in(void **state BL_UNUSED)
+static void thinking_has_the_field_that_it_arrived_in(void **state BL_UNUSED)
 {
     check_fixture(
         &model_api_openai, "openai/thinking_calls.sse",
@@ -234,7 +234,7 @@ static void thinking_says_the_field_it_came_in(void **state BL_UNUSED)
         "stop tool_calls\n");
 }
 
-static void P36_details_of_reasoning_are_kept_as_they_came(void **state BL_UNUSED)
+static void P36_details_of_reasoning_are_kept_unchanged(void **state BL_UNUSED)
 {
     check_fixture(
         &model_api_openai, "openai/details.sse",
@@ -258,7 +258,7 @@ static void P36_details_of_reasoning_are_kept_as_they_came(void **state BL_UNUSE
         "stop end\n");
 }
 
-static void content_may_come_in_parts(void **state BL_UNUSED)
+static void content_may_arrive_in_parts(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/parts.sse",
                   "thinking Hm\n"
@@ -276,7 +276,7 @@ static void P27_reasoning_and_cached_input_are_counted_once(void **state BL_UNUS
                   "stop end\n");
 }
 
-static void P28_usage_that_never_comes_is_estimated(void **state BL_UNUSED)
+static void P28_missing_usage_is_estimated(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/usage_never.sse",
                   "text twelve bytes\n"
@@ -284,7 +284,7 @@ static void P28_usage_that_never_comes_is_estimated(void **state BL_UNUSED)
                   "stop end\n");
 }
 
-static void P29_the_end_before_the_finish_is_a_cut_and_after_it_none(void **state BL_UNUSED)
+static void P29_an_end_before_the_finish_reason_is_a_cut(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/no_finish.sse",
                   "text a\n"
@@ -314,7 +314,7 @@ static void P33_a_refusal_ends_as_one(void **state BL_UNUSED)
                   "stop refusal\n");
 }
 
-static void P34_text_cut_by_the_limit_says_so(void **state BL_UNUSED)
+static void P34_text_cut_by_the_limit_is_marked(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai, "openai/length.sse",
                   "text Once upon\n"
@@ -365,7 +365,7 @@ static void check_failure(const char *name, int status, const char *code, bool r
     bl_free((void *)(uintptr_t)body.data);
 }
 
-static void P23_a_model_that_loads_is_asked_again_a_broken_template_is_not(void **state BL_UNUSED)
+static void P23_a_loading_model_is_retried_and_a_broken_template_is_not(void **state BL_UNUSED)
 {
     check_failure("openai/loading.json", 503, "server", true);
     check_failure("openai/template.json", 500, "bad_request", false);
@@ -373,7 +373,7 @@ static void P23_a_model_that_loads_is_asked_again_a_broken_template_is_not(void 
 
 /* ---- Calls that are cut ---- */
 
-/* Where the line ends that has `words` in it. */
+/* Returns the end of the line that contains `words`. */
 static size_t line_end(struct bl_text bytes, const char *words)
 {
     ptrdiff_t at = bl_text_find(bytes, bl_text_from(words));
@@ -402,7 +402,7 @@ static void P24_a_stream_cut_in_a_call_ends_no_call(void **state BL_UNUSED)
     bl_free((void *)(uintptr_t)bytes.data);
 }
 
-/* A whole call, then one with these arguments, then that reason. */
+/* Writes a whole call, then one with these arguments, then that reason. */
 static void write_cut(struct bl_buffer *out, struct bl_text arguments, const char *reason)
 {
     struct bl_json_writer writer;
@@ -430,7 +430,7 @@ static void P25_arguments_cut_by_the_limit_are_never_a_call(void **state BL_UNUS
 
     bl_buffer_init(&bytes, 1u << 16);
     for (size_t i = 0; i < BL_COUNT(reasons); i++) {
-        /* Nothing at all means no arguments, unless the limit was reached. */
+        /* No arguments at all mean an empty object, unless the limit was reached. */
         for (size_t size = i == 0 ? 0 : 1; size < arguments.size; size++) {
             write_cut(&bytes, (struct bl_text){arguments.data, size}, reasons[i]);
             recorder_init(&recorder);
@@ -470,8 +470,8 @@ static void more_calls_than_the_limit_fail(void **state BL_UNUSED)
     bl_buffer_done(&bytes);
 }
 
-/* A server that says the name with every piece, and gives no id, must not make us look at all of
- * the arguments again with each. */
+/* A server that repeats the name with every piece, and sends no id, must not make the decoder scan
+ * all arguments again each time. */
 static void many_pieces_of_one_call_take_time_in_proportion(void **state BL_UNUSED)
 {
     unsigned long pieces = suite_rounds(20000, 200000);
@@ -505,26 +505,26 @@ static void a_listener_that_stops_ends_the_answer(void **state BL_UNUSED)
         check_refusals(&plain, fixtures[i]);
 }
 
-SUITE(openai_decode, cmocka_unit_test(P17_an_answer_comes_out_the_same_however_it_is_cut),
-      cmocka_unit_test(P23_calls_without_index_or_with_the_same_one_are_told_apart),
-      cmocka_unit_test(P23_an_id_or_a_name_said_again_changes_nothing),
+SUITE(openai_decode, cmocka_unit_test(P17_an_answer_is_the_same_at_any_cut),
+      cmocka_unit_test(P23_calls_without_index_or_with_the_same_one_are_distinguished),
+      cmocka_unit_test(P23_a_repeated_id_or_name_changes_nothing),
       cmocka_unit_test(P23_arguments_are_an_object_or_nothing_or_come_at_once),
-      cmocka_unit_test(P23_what_came_decides_not_the_finish_reason),
-      cmocka_unit_test(P23_usage_is_found_wherever_it_stands),
-      cmocka_unit_test(P23_what_means_nothing_is_ignored),
+      cmocka_unit_test(P23_the_calls_decide_not_the_finish_reason),
+      cmocka_unit_test(P23_usage_is_found_in_any_chunk),
+      cmocka_unit_test(P23_meaningless_chunks_are_ignored),
       cmocka_unit_test(P23_an_error_in_the_stream_is_a_failure),
       cmocka_unit_test(P23_unknown_keys_of_a_call_are_kept),
-      cmocka_unit_test(thinking_says_the_field_it_came_in),
-      cmocka_unit_test(P36_details_of_reasoning_are_kept_as_they_came),
-      cmocka_unit_test(content_may_come_in_parts),
+      cmocka_unit_test(thinking_has_the_field_that_it_arrived_in),
+      cmocka_unit_test(P36_details_of_reasoning_are_kept_unchanged),
+      cmocka_unit_test(content_may_arrive_in_parts),
       cmocka_unit_test(P27_reasoning_and_cached_input_are_counted_once),
-      cmocka_unit_test(P28_usage_that_never_comes_is_estimated),
-      cmocka_unit_test(P29_the_end_before_the_finish_is_a_cut_and_after_it_none),
+      cmocka_unit_test(P28_missing_usage_is_estimated),
+      cmocka_unit_test(P29_an_end_before_the_finish_reason_is_a_cut),
       cmocka_unit_test(P33_a_refusal_ends_as_one),
-      cmocka_unit_test(P34_text_cut_by_the_limit_says_so),
+      cmocka_unit_test(P34_text_cut_by_the_limit_is_marked),
       cmocka_unit_test(P30_json_to_a_streaming_request_is_read_whole),
       cmocka_unit_test(P23_an_error_with_status_200_is_a_failure),
-      cmocka_unit_test(P23_a_model_that_loads_is_asked_again_a_broken_template_is_not),
+      cmocka_unit_test(P23_a_loading_model_is_retried_and_a_broken_template_is_not),
       cmocka_unit_test(P24_a_stream_cut_in_a_call_ends_no_call),
       cmocka_unit_test(P25_arguments_cut_by_the_limit_are_never_a_call),
       cmocka_unit_test(more_calls_than_the_limit_fail),

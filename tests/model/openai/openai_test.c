@@ -2,7 +2,7 @@
 
 static const char question[] = ASKED_TEXT("Gr\u00fc\u00dfe");
 
-/* All kinds of blocks, with what two models kept. */
+/* All kinds of blocks, with kept members of two models. */
 static const char history[] =
     "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"one\"},{\"type\":\"text\","
     "\"text\":\"two\"}]},"
@@ -102,7 +102,7 @@ static void fields_that_a_server_does_not_know_are_left_out(void **state BL_UNUS
     asking_done(&asking);
 }
 
-static void the_effort_has_a_word_or_none(void **state BL_UNUSED)
+static void the_effort_is_a_word_or_absent(void **state BL_UNUSED)
 {
     static const struct {
         enum bl_effort effort;
@@ -123,7 +123,7 @@ static void the_effort_has_a_word_or_none(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void P36_what_a_model_kept_goes_back_to_it(void **state BL_UNUSED)
+static void P36_kept_values_are_sent_back_to_their_model(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -134,7 +134,7 @@ static void P36_what_a_model_kept_goes_back_to_it(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void P36_what_another_model_kept_goes_to_nobody(void **state BL_UNUSED)
+static void P36_kept_values_of_another_model_are_not_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -150,7 +150,7 @@ static void P36_what_another_model_kept_goes_to_nobody(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void what_was_kept_does_not_go_to_who_refuses_it(void **state BL_UNUSED)
+static void kept_values_are_not_sent_to_a_server_that_refuses_them(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -160,9 +160,9 @@ static void what_was_kept_does_not_go_to_who_refuses_it(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-/* ---- What a refusal teaches ---- */
+/* ---- Learning from a refusal ---- */
 
-/* The name of the bit that differs, or "nothing". */
+/* Returns the name of the differing bit, or "nothing". */
 static const char *difference(const struct bl_compat *a, const struct bl_compat *b)
 {
 #define DIFFERS(bit)                                                                               \
@@ -195,7 +195,7 @@ static void check_learned(struct bl_compat before, const char *message, const ch
     assert_int_equal(changed, strcmp(expected, "nothing") != 0);
 }
 
-static void P31_a_refusal_that_names_a_field_teaches_to_leave_it_out(void **state BL_UNUSED)
+static void P31_a_field_named_in_a_refusal_is_left_out(void **state BL_UNUSED)
 {
     static const char *const cases[][2] = {
         {"Unrecognized request argument supplied: stream_options", "no_stream_options"},
@@ -239,12 +239,12 @@ static void P31_a_refusal_that_names_a_field_teaches_to_leave_it_out(void **stat
 
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         check_learned((struct bl_compat){0}, cases[i][0], cases[i][1]);
-    /* The same again teaches nothing: the field was not sent. */
+    /* A repeated refusal changes nothing: the field was not sent. */
     check_learned((struct bl_compat){.no_stream_options = true},
                   "Unrecognized request argument supplied: stream_options", "nothing");
 }
 
-static void the_limit_changes_its_name_once_and_then_goes(void **state BL_UNUSED)
+static void the_limit_is_renamed_once_and_then_left_out(void **state BL_UNUSED)
 {
     struct bl_compat compat = {.max_tokens_field = true};
 
@@ -279,7 +279,7 @@ static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+static void a_summary_precedes_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -293,12 +293,12 @@ SUITE(openai, cmocka_unit_test(headers_hold_the_key_and_the_organization),
       cmocka_unit_test(a_plain_question_has_only_what_it_needs),
       cmocka_unit_test(every_field_is_sent),
       cmocka_unit_test(fields_that_a_server_does_not_know_are_left_out),
-      cmocka_unit_test(the_effort_has_a_word_or_none),
-      cmocka_unit_test(P36_what_a_model_kept_goes_back_to_it),
-      cmocka_unit_test(P36_what_another_model_kept_goes_to_nobody),
-      cmocka_unit_test(what_was_kept_does_not_go_to_who_refuses_it),
-      cmocka_unit_test(P31_a_refusal_that_names_a_field_teaches_to_leave_it_out),
-      cmocka_unit_test(the_limit_changes_its_name_once_and_then_goes),
+      cmocka_unit_test(the_effort_is_a_word_or_absent),
+      cmocka_unit_test(P36_kept_values_are_sent_back_to_their_model),
+      cmocka_unit_test(P36_kept_values_of_another_model_are_not_sent),
+      cmocka_unit_test(kept_values_are_not_sent_to_a_server_that_refuses_them),
+      cmocka_unit_test(P31_a_field_named_in_a_refusal_is_left_out),
+      cmocka_unit_test(the_limit_is_renamed_once_and_then_left_out),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
       cmocka_unit_test(images_are_sent_with_prompts_and_results),
-      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));
+      cmocka_unit_test(a_summary_precedes_the_turns_that_are_sent));

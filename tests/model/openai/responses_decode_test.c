@@ -2,7 +2,7 @@
 
 static const struct feeding plain = {.api = &model_api_openai_responses};
 
-static void P17_an_answer_comes_out_the_same_however_it_is_cut(void **state BL_UNUSED)
+static void P17_an_answer_is_the_same_at_any_cut(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai_responses, "responses/text.sse",
                   "text Grüße\n"
@@ -46,7 +46,7 @@ static void the_item_that_is_done_replaces_its_pieces(void **state BL_UNUSED)
                   "stop tool_calls\n");
 }
 
-static void items_that_only_the_end_tells_of_are_taken(void **state BL_UNUSED)
+static void items_that_only_the_end_contains_are_taken(void **state BL_UNUSED)
 {
     check_fixture(
         &model_api_openai_responses, "responses/no_items.sse",
@@ -62,7 +62,7 @@ static void items_that_only_the_end_tells_of_are_taken(void **state BL_UNUSED)
         "stop tool_calls\n");
 }
 
-static void items_are_known_by_id_or_else_by_place(void **state BL_UNUSED)
+static void items_are_identified_by_id_or_else_by_position(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai_responses, "responses/ids_change.sse",
                   "begin 0 call_a read\n"
@@ -85,7 +85,7 @@ static void items_are_known_by_id_or_else_by_place(void **state BL_UNUSED)
                   "stop tool_calls\n");
 }
 
-static void P36_raw_reasoning_is_kept_as_it_came(void **state BL_UNUSED)
+static void P36_raw_reasoning_is_kept_unchanged(void **state BL_UNUSED)
 {
     check_fixture(
         &model_api_openai_responses, "responses/raw_thinking.sse",
@@ -106,7 +106,7 @@ static void P25_a_call_that_the_limit_cut_is_invalid(void **state BL_UNUSED)
                   "end 0 {}\n"
                   "begin 1 call_b read\n"
                   "usage 37 11 cache 32 0 reasoning 6\n"
-                  "end 1  (its input is cut off: the output limit was reached before it)\n"
+                  "end 1  (its input is cut off: the output limit was reached first)\n"
                   "stop tool_calls\n");
     check_fixture(
         &model_api_openai_responses, "responses/cut_call_completed.sse",
@@ -118,7 +118,7 @@ static void P25_a_call_that_the_limit_cut_is_invalid(void **state BL_UNUSED)
         "stop tool_calls\n");
 }
 
-static void P28_usage_that_never_comes_is_estimated(void **state BL_UNUSED)
+static void P28_missing_usage_is_estimated(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai_responses, "responses/no_blank.sse",
                   "text a\n"
@@ -126,7 +126,8 @@ static void P28_usage_that_never_comes_is_estimated(void **state BL_UNUSED)
                   "stop end\n");
 }
 
-static void P29_the_end_before_completed_is_a_cut_and_junk_after_it_nothing(void **state BL_UNUSED)
+static void P29_an_end_before_completed_is_a_cut_and_junk_after_it_is_ignored(
+    void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai_responses, "responses/no_end.sse",
                   "text a\n"
@@ -151,7 +152,7 @@ static void P30_an_error_first_or_later_is_a_failure(void **state BL_UNUSED)
     check_fixture(&model_api_openai_responses, "responses/failed_overflow.sse",
                   "fail context_overflow: Your input exceeds the context window of this model.\n");
     check_fixture(&model_api_openai_responses, "responses/failed_silent.sse",
-                  "fail server: the server ended the answer without saying why\n");
+                  "fail server: the server ended the answer without a reason\n");
 }
 
 static void P33_a_refusal_ends_as_one(void **state BL_UNUSED)
@@ -167,7 +168,7 @@ static void P33_a_refusal_ends_as_one(void **state BL_UNUSED)
                   "stop refusal\n");
 }
 
-static void P34_text_cut_by_the_limit_says_so(void **state BL_UNUSED)
+static void P34_text_cut_by_the_limit_is_marked(void **state BL_UNUSED)
 {
     check_fixture(&model_api_openai_responses, "responses/incomplete.sse",
                   "text Once upon\n"
@@ -201,21 +202,21 @@ static void P30_json_to_a_streaming_request_is_read_whole(void **state BL_UNUSED
     check_whole_fixture(&model_api_openai_responses, "responses/whole_failed.json",
                         "fail server: It failed.\n");
     check_whole(&plain, BL_TEXT("{\"output\":[],\"status\":\"cancelled\"}"),
-                "fail server: the server ended the answer without saying why\n");
+                "fail server: the server ended the answer without a reason\n");
     check_whole(&plain, BL_TEXT("{\"hello\":\"world\"}"),
                 "fail bad_response: the answer has no output\n");
 }
 
 /* ---- Calls that are cut ---- */
 
-static void P24_a_stream_cut_before_its_end_asks_for_nothing(void **state BL_UNUSED)
+static void P24_a_stream_cut_before_its_end_runs_nothing(void **state BL_UNUSED)
 {
     struct bl_text bytes = read_fixture("responses/calls.sse");
     ptrdiff_t last = bl_text_find(bytes, BL_TEXT("data: {\"type\":\"response.completed\""));
     struct recorder recorder;
 
     assert_true(last > 0);
-    size_t finished = bytes.size - 2; /* without its blank line it is whole */
+    size_t finished = bytes.size - 2; /* complete without its blank line */
     for (size_t size = 0; size <= bytes.size; size++) {
         recorder_init(&recorder);
         int result = feed_stream(&recorder, &plain, (struct bl_text){bytes.data, size}, NULL, 0);
@@ -240,7 +241,7 @@ static void put_item(struct bl_json_writer *writer, struct bl_text arguments, co
     bl_json_write_end(writer);
 }
 
-/* A call with these arguments, whose item and whose answer end as said. */
+/* Writes a call with these arguments, with the given ends of its item and answer. */
 static void write_cut(struct bl_buffer *out, struct bl_text arguments, const char *status,
                       const char *end)
 {
@@ -265,7 +266,7 @@ static void P25_arguments_cut_by_the_limit_are_never_a_call(void **state BL_UNUS
 
     bl_buffer_init(&bytes, 1u << 16);
     for (size_t i = 0; i < BL_COUNT(ends); i++) {
-        /* Nothing at all means no arguments, where the item is said to be whole. */
+        /* No arguments at all mean an empty object, if the item is complete. */
         for (size_t size = i < 2 ? 0 : 1; size < arguments.size; size++) {
             write_cut(&bytes, (struct bl_text){arguments.data, size}, ends[i][0], ends[i][1]);
             recorder_init(&recorder);
@@ -282,7 +283,7 @@ static void P25_arguments_cut_by_the_limit_are_never_a_call(void **state BL_UNUS
 
 /* ---- Oddities ---- */
 
-static void pieces_that_say_nothing_of_their_item_belong_to_the_open_one(void **state BL_UNUSED)
+static void pieces_without_an_item_belong_to_the_open_one(void **state BL_UNUSED)
 {
     check_stream(&plain,
                  "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n"
@@ -291,7 +292,7 @@ static void pieces_that_say_nothing_of_their_item_belong_to_the_open_one(void **
                  "text a\ntext b\nusage 2 1 estimated\nstop end\n");
 }
 
-static void an_empty_piece_does_not_stand_for_the_text(void **state BL_UNUSED)
+static void an_empty_piece_does_not_replace_the_text(void **state BL_UNUSED)
 {
     check_stream(&plain,
                  "data: {\"type\":\"response.output_item.added\",\"item\":{\"id\":\"m\","
@@ -304,7 +305,7 @@ static void an_empty_piece_does_not_stand_for_the_text(void **state BL_UNUSED)
                  "text a\nusage 2 1 estimated\nstop end\n");
 }
 
-static void what_means_nothing_is_ignored(void **state BL_UNUSED)
+static void meaningless_events_are_ignored(void **state BL_UNUSED)
 {
     check_stream(&plain,
                  ": ping\n\ndata: 7\n\ndata: {\"type\":\"keepalive\"}\n\n"
@@ -325,7 +326,7 @@ static void a_status_that_contradicts_its_event_is_believed(void **state BL_UNUS
     check_stream(&plain,
                  "data: {\"type\":\"response.completed\",\"response\":{\"status\":"
                  "\"failed\"}}\n\n",
-                 "fail server: the server ended the answer without saying why\n");
+                 "fail server: the server ended the answer without a reason\n");
 }
 
 static void more_items_than_the_limit_fail(void **state BL_UNUSED)
@@ -352,23 +353,23 @@ static void a_listener_that_stops_ends_the_answer(void **state BL_UNUSED)
     check_refusals(&plain, "responses/calls.sse");
 }
 
-SUITE(responses_decode, cmocka_unit_test(P17_an_answer_comes_out_the_same_however_it_is_cut),
+SUITE(responses_decode, cmocka_unit_test(P17_an_answer_is_the_same_at_any_cut),
       cmocka_unit_test(the_item_that_is_done_replaces_its_pieces),
-      cmocka_unit_test(items_that_only_the_end_tells_of_are_taken),
-      cmocka_unit_test(items_are_known_by_id_or_else_by_place),
-      cmocka_unit_test(P36_raw_reasoning_is_kept_as_it_came),
+      cmocka_unit_test(items_that_only_the_end_contains_are_taken),
+      cmocka_unit_test(items_are_identified_by_id_or_else_by_position),
+      cmocka_unit_test(P36_raw_reasoning_is_kept_unchanged),
       cmocka_unit_test(P25_a_call_that_the_limit_cut_is_invalid),
-      cmocka_unit_test(P28_usage_that_never_comes_is_estimated),
-      cmocka_unit_test(P29_the_end_before_completed_is_a_cut_and_junk_after_it_nothing),
+      cmocka_unit_test(P28_missing_usage_is_estimated),
+      cmocka_unit_test(P29_an_end_before_completed_is_a_cut_and_junk_after_it_is_ignored),
       cmocka_unit_test(P30_an_error_first_or_later_is_a_failure),
       cmocka_unit_test(P33_a_refusal_ends_as_one),
-      cmocka_unit_test(P34_text_cut_by_the_limit_says_so),
+      cmocka_unit_test(P34_text_cut_by_the_limit_is_marked),
       cmocka_unit_test(P30_json_to_a_streaming_request_is_read_whole),
-      cmocka_unit_test(P24_a_stream_cut_before_its_end_asks_for_nothing),
+      cmocka_unit_test(P24_a_stream_cut_before_its_end_runs_nothing),
       cmocka_unit_test(P25_arguments_cut_by_the_limit_are_never_a_call),
-      cmocka_unit_test(pieces_that_say_nothing_of_their_item_belong_to_the_open_one),
-      cmocka_unit_test(an_empty_piece_does_not_stand_for_the_text),
-      cmocka_unit_test(what_means_nothing_is_ignored),
+      cmocka_unit_test(pieces_without_an_item_belong_to_the_open_one),
+      cmocka_unit_test(an_empty_piece_does_not_replace_the_text),
+      cmocka_unit_test(meaningless_events_are_ignored),
       cmocka_unit_test(a_status_that_contradicts_its_event_is_believed),
       cmocka_unit_test(more_items_than_the_limit_fail),
       cmocka_unit_test(a_listener_that_stops_ends_the_answer));

@@ -2,8 +2,8 @@
 
 static const char question[] = ASKED_TEXT("Gr\u00fc\u00dfe");
 
-/* All kinds of blocks; the first reasoning item as the decoder keeps it, one without anything that
- * could be read, and one that nothing follows. */
+/* All kinds of blocks; the first reasoning item is as the decoder keeps it, one has no readable
+ * content, and nothing follows the last one. */
 static const char history[] =
     "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"one\"},{\"type\":\"text\","
     "\"text\":\"two\"}]},"
@@ -72,7 +72,7 @@ static void fields_that_a_server_does_not_know_are_left_out(void **state BL_UNUS
     asking_done(&asking);
 }
 
-static void P36_encrypted_reasoning_goes_back_to_its_model(void **state BL_UNUSED)
+static void P36_encrypted_reasoning_is_sent_back_to_its_model(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -83,7 +83,7 @@ static void P36_encrypted_reasoning_goes_back_to_its_model(void **state BL_UNUSE
     asking_done(&asking);
 }
 
-static void P36_reasoning_of_another_model_goes_to_nobody(void **state BL_UNUSED)
+static void P36_reasoning_of_another_model_is_not_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -114,7 +114,7 @@ static void images_are_sent_with_prompts_and_results(void **state BL_UNUSED)
     asking_done(&asking);
 }
 
-static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUSED)
+static void a_summary_precedes_the_turns_that_are_sent(void **state BL_UNUSED)
 {
     struct asking asking;
 
@@ -127,8 +127,8 @@ static void a_summary_stands_before_the_turns_that_are_sent(void **state BL_UNUS
 SUITE(responses, cmocka_unit_test(a_plain_question_has_only_what_it_needs),
       cmocka_unit_test(every_field_is_sent),
       cmocka_unit_test(fields_that_a_server_does_not_know_are_left_out),
-      cmocka_unit_test(P36_encrypted_reasoning_goes_back_to_its_model),
-      cmocka_unit_test(P36_reasoning_of_another_model_goes_to_nobody),
+      cmocka_unit_test(P36_encrypted_reasoning_is_sent_back_to_its_model),
+      cmocka_unit_test(P36_reasoning_of_another_model_is_not_sent),
       cmocka_unit_test(an_injected_message_follows_the_results_of_the_tools),
       cmocka_unit_test(images_are_sent_with_prompts_and_results),
-      cmocka_unit_test(a_summary_stands_before_the_turns_that_are_sent));
+      cmocka_unit_test(a_summary_precedes_the_turns_that_are_sent));

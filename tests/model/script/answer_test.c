@@ -5,7 +5,7 @@
 #include "model/script/serve.h"
 #include "recorder.h"
 
-/* A clock that stands still, so that every byte is known. */
+/* A clock that does not advance, so that every byte is predictable. */
 static uint64_t still_monotonic(void *context BL_UNUSED)
 {
     return 5 * BL_NS_PER_S;
@@ -122,7 +122,7 @@ static void play(struct playing *playing)
     playing->out.size--;
 }
 
-/* The exact bytes of a file. */
+/* Compares with the exact bytes of a file. */
 static void check_file(const char *name, const struct bl_buffer *out)
 {
     struct bl_text expected = read_fixture(name);
@@ -148,8 +148,8 @@ static void each_format_streams_its_own_events(void **state BL_UNUSED)
             .api = (enum bl_api)api, .stream = true, .stream_usage = true, .script = FULL};
         play(&playing);
         check_file(names[api], &playing.out);
-        /* A piece is a write: thinking and text in two each, two calls of four pieces (one whose
-         * input has one byte a piece), usage and end; ollama has less to say. */
+        /* Each piece is one write: two each for thinking and text, four for each of two calls (the
+         * input of one has one byte per piece), usage and end; ollama has fewer. */
         assert_true(playing.writes >= 7);
         bl_buffer_done(&playing.out);
     }
@@ -175,7 +175,7 @@ static void check_part(const struct playing *playing, const char *part)
         fail_msg("no %s in %s", part, playing->out.data);
 }
 
-static void usage_of_a_stream_is_told_where_it_is_asked_for(void **state BL_UNUSED)
+static void usage_of_a_stream_is_sent_if_requested(void **state BL_UNUSED)
 {
     struct playing playing = {
         .api = BL_API_OPENAI, .stream = true, .script = "replies: [{say: a b}]"};
@@ -186,7 +186,7 @@ static void usage_of_a_stream_is_told_where_it_is_asked_for(void **state BL_UNUS
     bl_buffer_done(&playing.out);
 }
 
-static void the_limit_of_tokens_cuts_after_so_many_words(void **state BL_UNUSED)
+static void the_limit_of_tokens_cuts_after_that_many_words(void **state BL_UNUSED)
 {
     static const char *const stops[] = {
         "\"stop_reason\":\"max_tokens\"", "\"finish_reason\":\"length\"",
@@ -210,7 +210,7 @@ static void the_limit_of_tokens_cuts_after_so_many_words(void **state BL_UNUSED)
     }
 }
 
-static void a_usage_that_the_script_says_is_told_whatever_the_limit(void **state BL_UNUSED)
+static void usage_of_the_script_is_sent_at_any_limit(void **state BL_UNUSED)
 {
     struct playing playing = {.api = BL_API_ANTHROPIC,
                               .max_tokens = 2,
@@ -247,8 +247,8 @@ static void each_end_has_its_name(void **state BL_UNUSED)
     }
 }
 
-/* An input that is none goes as the text that it is. */
-static void an_input_that_is_no_object_is_still_an_answer(void **state BL_UNUSED)
+/* An invalid input is sent as a string. */
+static void an_input_that_is_not_an_object_is_still_an_answer(void **state BL_UNUSED)
 {
     for (int api = BL_API_ANTHROPIC; api <= BL_API_OLLAMA; api++) {
         struct playing playing = {.api = (enum bl_api)api,
@@ -296,7 +296,7 @@ static void problems_have_the_shape_of_their_format(void **state BL_UNUSED)
                   "\"param\":\"model\",\"code\":null}}");
     check_problem(&bad, BL_API_OLLAMA, 400, "{\"error\":\"no model\"}");
     check_problem(&quota, BL_API_OPENAI, 429,
-                  "{\"error\":{\"message\":\"The credit is used up\",\"type\":"
+                  "{\"error\":{\"message\":\"The account has no credit left\",\"type\":"
                   "\"insufficient_quota\",\"param\":null,\"code\":\"insufficient_quota\"}}");
     check_problem(&forbidden, BL_API_ANTHROPIC, 403,
                   "{\"type\":\"error\",\"error\":{\"type\":\"permission_error\",\"message\":"
@@ -305,8 +305,8 @@ static void problems_have_the_shape_of_their_format(void **state BL_UNUSED)
 
 /* ---- There and back -------------------------------------------------------------------------- */
 
-/* What the engine sees of an answer, whatever the way that it came: pieces of text and thinking
- * one by one, calls as a whole, the newest usage, the end. */
+/* The engine's view of an answer, however it was transmitted: pieces of text and thinking one by
+ * one, calls as a whole, the newest usage, the end. */
 struct gist {
     struct bl_sink sink;
     struct bl_buffer log;
@@ -344,7 +344,7 @@ static int take_gist(struct bl_sink *sink, const struct bl_piece *piece)
     return 0;
 }
 
-/* A tool was called, and that is its result. */
+/* Adds a tool call and its result. */
 static void add_result(struct bl_arena *arena, struct bl_list *messages, const char *text)
 {
     struct bl_message *message = bl_message_add(arena, messages, BL_ROLE_ASSISTANT);
@@ -358,7 +358,7 @@ static void add_result(struct bl_arena *arena, struct bl_list *messages, const c
     result->text = bl_text_from(text);
 }
 
-/* Asks the model; in the arena. `result_text` NULL: no tool has been called. */
+/* Calls the model, and returns the gist in the arena. `result_text` NULL: no tool was called. */
 static const char *gist_of(struct bl_arena *arena, const struct bl_model *model, const char *text,
                            const char *result_text)
 {
@@ -413,7 +413,7 @@ static void end_serving(struct served *served)
     bl_arena_done(&served->arena);
 }
 
-/* The address that a provider of the format is configured with. */
+/* Returns the base URL that a provider of the format is configured with. */
 static const char *base_of(struct served *served, enum bl_api api)
 {
     bool versioned = api == BL_API_OPENAI || api == BL_API_OPENAI_RESPONSES;
@@ -466,7 +466,7 @@ static int round_main(void *argument)
     for (size_t i = 0; i < BL_COUNT(prompts); i++) {
         const char *expected = gist_of(&served.arena, &here, prompts[i], NULL);
         const char *came = gist_of(&served.arena, &there, prompts[i], NULL);
-        /* What the wire has no word for. */
+        /* Differences that the wire format cannot express. */
         if (i == BL_COUNT(prompts) - 1)
             expected = "error bad_request";
         if (api == BL_API_OLLAMA && i == 2)
@@ -480,7 +480,7 @@ static int round_main(void *argument)
     return 0;
 }
 
-static void what_is_served_comes_back_as_it_was_played(void **state BL_UNUSED)
+static void served_answers_are_read_back_as_played(void **state BL_UNUSED)
 {
     for (int i = BL_API_ANTHROPIC; i <= BL_API_OLLAMA; i++) {
         enum bl_api api = (enum bl_api)i;
@@ -550,11 +550,11 @@ static void P44_a_cassette_holds_no_key_and_plays_the_same(void **state BL_UNUSE
 
 SUITE(script_answer, cmocka_unit_test(each_format_streams_its_own_events),
       cmocka_unit_test(without_a_stream_it_is_one_object),
-      cmocka_unit_test(usage_of_a_stream_is_told_where_it_is_asked_for),
-      cmocka_unit_test(the_limit_of_tokens_cuts_after_so_many_words),
-      cmocka_unit_test(a_usage_that_the_script_says_is_told_whatever_the_limit),
+      cmocka_unit_test(usage_of_a_stream_is_sent_if_requested),
+      cmocka_unit_test(the_limit_of_tokens_cuts_after_that_many_words),
+      cmocka_unit_test(usage_of_the_script_is_sent_at_any_limit),
       cmocka_unit_test(each_end_has_its_name),
-      cmocka_unit_test(an_input_that_is_no_object_is_still_an_answer),
+      cmocka_unit_test(an_input_that_is_not_an_object_is_still_an_answer),
       cmocka_unit_test(problems_have_the_shape_of_their_format),
-      cmocka_unit_test(what_is_served_comes_back_as_it_was_played),
+      cmocka_unit_test(served_answers_are_read_back_as_played),
       cmocka_unit_test(P44_a_cassette_holds_no_key_and_plays_the_same));

@@ -8,7 +8,7 @@
 #include "model/script/cassette.h"
 #include "recorder.h"
 
-/* A folder of its own for each test. */
+/* A separate folder for each test. */
 static char folder[200];
 static char path[256];
 
@@ -48,7 +48,7 @@ static struct bl_cassette *load(void)
     return cassette;
 }
 
-/* One exchange, whose bytes are the strings up to NULL. */
+/* Records one exchange, whose pieces are the strings up to NULL. */
 static void take(struct bl_cassette *cassette, const char *body, const char *const *pieces)
 {
     struct cassette_take *one =
@@ -80,7 +80,7 @@ static void write_file(const char *text)
     fclose(file);
 }
 
-/* The pieces of what is played for `body`, with bars between them; then how it ended. */
+/* Returns the pieces played for `body`, separated by bars; then the end. */
 static const char *played(struct bl_cassette *cassette, const char *body)
 {
     static char text[4096];
@@ -109,7 +109,7 @@ static const char *played(struct bl_cassette *cassette, const char *body)
 
 /* ---- Recording and replaying ----------------------------------------------------------------- */
 
-static void what_was_recorded_is_played_in_the_same_pieces(void **state BL_UNUSED)
+static void a_recording_is_played_in_the_same_pieces(void **state BL_UNUSED)
 {
     struct bl_cassette *cassette = record(NULL, 0);
     struct cassette_play *play;
@@ -122,7 +122,7 @@ static void what_was_recorded_is_played_in_the_same_pieces(void **state BL_UNUSE
     assert_int_equal(status.st_mode & 0777, 0600);
 
     cassette = load();
-    /* Members in any order, and numbers by their value. */
+    /* Members in any order, and numbers by value. */
     assert_int_equal(cassette_play_find(cassette, "POST", "/v1/messages",
                                         BL_TEXT("{\"n\":1.0, \"model\":\"m\"}"), &play, &error),
                      0);
@@ -132,7 +132,7 @@ static void what_was_recorded_is_played_in_the_same_pieces(void **state BL_UNUSE
     assert_int_equal(cassette_play_header(play, "x-request-id").size, 0);
     cassette_play_free(play);
     assert_string_equal(played(cassette, "{\"n\":1,\"model\":\"m\"}"),
-                        "all 1 exchanges on record are played");
+                        "all 1 recorded exchanges are used");
     close_cassette(cassette);
     cassette = load();
     assert_string_equal(played(cassette, "{\"n\":1,\"model\":\"m\"}"), "data: \xc3|\xa9\n|\n|end");
@@ -231,10 +231,10 @@ static void ids_and_cache_keys_may_differ(void **state BL_UNUSED)
     close_cassette(cassette);
     cassette = load();
     assert_string_equal(played(cassette, crossed),
-                        "no exchange on record fits: the nearest (line 2) differs at "
+                        "no recorded exchange matches: the nearest (line 2) differs at "
                         "/messages/2/tool_use_id, where it has \"toolu_2\"");
     assert_string_equal(played(cassette, other_input),
-                        "no exchange on record fits: the nearest (line 2) differs at "
+                        "no recorded exchange matches: the nearest (line 2) differs at "
                         "/messages/0/input/id, where it has \"5\"");
     assert_string_equal(played(cassette, same), "ok|end");
     close_cassette(cassette);
@@ -250,21 +250,23 @@ static void no_match_names_the_first_difference_of_the_nearest(void **state BL_U
     TAKE(cassette, "{\"a\":2}", "far");
     close_cassette(cassette);
     cassette = load();
-    assert_string_equal(played(cassette, "{\"a\":1,\"b\":[1,2],\"c\":\"y\"}"),
-                        "no exchange on record fits: the nearest (line 2) differs at /c, where it "
-                        "has \"x\"");
+    assert_string_equal(
+        played(cassette, "{\"a\":1,\"b\":[1,2],\"c\":\"y\"}"),
+        "no recorded exchange matches: the nearest (line 2) differs at /c, where it "
+        "has \"x\"");
     assert_string_equal(played(cassette, "{\"a\":1,\"b\":[1,2,3],\"c\":\"x\"}"),
-                        "no exchange on record fits: the nearest (line 2) differs at /b/2, where "
+                        "no recorded exchange matches: the nearest (line 2) differs at /b/2, where "
                         "it has nothing");
     assert_string_equal(played(cassette, "{\"a\":1,\"b\":[1],\"c\":\"x\"}"),
-                        "no exchange on record fits: the nearest (line 2) differs at /b/1, where "
+                        "no recorded exchange matches: the nearest (line 2) differs at /b/1, where "
                         "it has 2");
-    assert_string_equal(played(cassette, "{\"a\":2,\"~/\":0}"),
-                        "no exchange on record fits: the nearest (line 3) differs at /~0~1, where "
-                        "it has nothing");
+    assert_string_equal(
+        played(cassette, "{\"a\":2,\"~/\":0}"),
+        "no recorded exchange matches: the nearest (line 3) differs at /~0~1, where "
+        "it has nothing");
     assert_int_equal(cassette_play_find(cassette, "GET", "/v1/models", BL_TEXT(""), &play, &error),
                      BL_ENOENT);
-    assert_string_equal(error.message, "no exchange on record is GET /v1/models");
+    assert_string_equal(error.message, "no recorded exchange is for GET /v1/models");
     close_cassette(cassette);
 }
 
@@ -272,7 +274,7 @@ static void no_match_names_the_first_difference_of_the_nearest(void **state BL_U
 
 #define KEY "sk-test/\"Zb9\\q+4%x\xc3\xa9"
 
-/* How a key may be written in bytes that came. */
+/* Notations of a key in received bytes. */
 static const char *const disguises[] = {
     KEY,
     "sk-test/\\\"Zb9\\\\q+4%x\xc3\xa9",
@@ -287,7 +289,7 @@ static const char *const disguises[] = {
     "dXNlOnNrLXRlc3QvIlpiOVxxKzQleMOpIQ", /* use:KEY! */
 };
 
-/* What would give it away. */
+/* Parts of the key in any notation. */
 static const char *const traces[] = {"Zb9", "st/\\\"Z", "GVzdC8iWmI5XHErN", "ay10ZXN0LyJaYjlccSs0",
                                      "LXRlc3QvIlpiOVxxKzQl"};
 
@@ -305,7 +307,7 @@ static void check_clean(const char *what)
     unlink(path);
 }
 
-static void a_secret_is_found_however_it_is_written(void **state BL_UNUSED)
+static void a_secret_is_found_in_any_notation(void **state BL_UNUSED)
 {
     struct bl_text secret = BL_TEXT(KEY);
 
@@ -327,7 +329,7 @@ static void a_secret_is_found_however_it_is_written(void **state BL_UNUSED)
     }
 }
 
-/* Whatever the places at which the bytes are cut. */
+/* At any cuts of the bytes. */
 static void a_secret_is_found_across_pieces(void **state BL_UNUSED)
 {
     struct bl_text secret = BL_TEXT(KEY);
@@ -346,7 +348,7 @@ static void a_secret_is_found_across_pieces(void **state BL_UNUSED)
     }
 }
 
-/* A model says it in parts. */
+/* A model writes it in parts. */
 static void a_secret_is_found_across_events(void **state BL_UNUSED)
 {
     struct bl_text secret = BL_TEXT("sk-secret-0123456789");
@@ -364,8 +366,8 @@ static void a_secret_is_found_across_events(void **state BL_UNUSED)
     close_cassette(cassette);
 }
 
-/* What is left is JSON still, and numbers and keys hide nothing. */
-static void what_is_left_of_a_body_is_json(void **state BL_UNUSED)
+/* The remaining body is valid JSON, and numbers and keys do not contain it. */
+static void a_redacted_body_is_json(void **state BL_UNUSED)
 {
     struct bl_text secrets[] = {BL_TEXT("nABCDEFG"), BL_TEXT("12345678"),
                                 BL_TEXT("Bearer tok-en-1"), BL_TEXT("a")};
@@ -386,8 +388,8 @@ static void what_is_left_of_a_body_is_json(void **state BL_UNUSED)
     bl_free((void *)file.data);
 }
 
-/* The request that is played has the secret, or another one; the record has neither. */
-static void what_was_removed_matches_anything(void **state BL_UNUSED)
+/* The replayed request has the secret, or another one; the record has neither. */
+static void redacted_text_matches_anything(void **state BL_UNUSED)
 {
     struct bl_text secret = BL_TEXT("sk-secret-0123456789");
     struct bl_cassette *cassette = record(&secret, 1);
@@ -396,9 +398,10 @@ static void what_was_removed_matches_anything(void **state BL_UNUSED)
     TAKE(cassette, "{\"p\":\"only sk-secret-0123456789\"}", "two");
     close_cassette(cassette);
     cassette = load();
-    assert_string_equal(played(cassette, "{\"p\":\"use k or k later\"}"),
-                        "no exchange on record fits: the nearest (line 2) differs at /p, where it "
-                        "has \"use [removed] or [removed] now\"");
+    assert_string_equal(
+        played(cassette, "{\"p\":\"use k or k later\"}"),
+        "no recorded exchange matches: the nearest (line 2) differs at /p, where it "
+        "has \"use [removed] or [removed] now\"");
     assert_string_equal(played(cassette, "{\"p\":\"use sk-secret-0123456789 or another now\"}"),
                         "one|end");
     assert_string_equal(played(cassette, "{\"p\":\"only that\"}"), "two|end");
@@ -411,12 +414,14 @@ static void refuse(const char *text, const char *message)
 {
     struct bl_cassette *cassette;
     struct bl_error error = {0};
+    char place[600];
 
     write_file(text);
     int result = bl_cassette_load(path, &cassette, &error);
     if (result != BL_EPARSE)
         fail_msg("%d: %s", result, text);
-    assert_string_equal(error.message, message);
+    snprintf(place, sizeof place, "%s:%s", path, message);
+    assert_string_equal(error.message, place);
     assert_string_equal(error.target, path);
     assert_true(error.hint[0] != '\0');
     assert_int_equal(bl_cassette_load(path, &cassette, NULL), BL_EPARSE);
@@ -427,36 +432,50 @@ static void refuse(const char *text, const char *message)
     "{\"method\":\"POST\",\"path\":\"/v1/messages\",\"body\":{},\"status\":200,\"headers\":{},"    \
     "\"pieces\":[{\"ms\":1,\"text\":\"a\"},{\"ms\":2,\"base64\":\"/w==\"}],\"end\":\"end\"}\n"
 
-static void what_is_no_cassette_is_refused_with_its_line(void **state BL_UNUSED)
+static void an_invalid_cassette_is_refused_with_its_line(void **state BL_UNUSED)
 {
-    refuse("", "line 1: the file is empty");
-    refuse("{}\n", "line 1: this is no cassette: its first line is not {\"belay_cassette\":1,…}");
-    refuse("{\"belay_cassette\":2}\n", "line 1: this is a cassette of version 2, and 1 is known");
-    refuse(FIRST GOOD "[]\n", "line 3: it must be a JSON object, is array");
+    refuse("", "1: the file is empty");
+    refuse("{}\n", "1: this is not a cassette: its first line is not {\"belay_cassette\":1,…}");
+    refuse("{\"belay_cassette\":2}\n", "1: unsupported cassette version 2 (expected 1)");
+    refuse("[]\n", "1: expected an object, found an empty array");
+    refuse("{\"belay_cassette\":\"1\"}\n",
+           "1: this is not a cassette: its first line is not {\"belay_cassette\":1,…}");
+    refuse("{\"belay_cassette\":1,\"created\":1}\n",
+           "1: created: expected a time such as 2026-11-15T18:50:07.123Z, found 1");
+    refuse(FIRST GOOD "[]\n", "3: expected an object, found an empty array");
     refuse(FIRST "{\"method\":\"POST\"\n" GOOD,
-           "line 2: it is not JSON: offset 16 (line 1, column 17): expected ',' or '}', found the "
+           "2: not JSON: offset 16 (line 1, column 17): expected ',' or '}', found the "
            "end near `{\"method\":\"POST\"`");
-    refuse(FIRST "{\"method\":1}\n", "line 2: method must be string, is integer");
-    refuse(FIRST "\n{\"method\":\"GET\"}\n", "line 3: path is missing");
+    refuse(FIRST "{\"method\":1}\n", "2: method: expected a string, found 1");
+    refuse(FIRST "\n{\"method\":\"GET\"}\n", "3: path: missing; expected a string");
     refuse(FIRST "{\"method\":\"\",\"path\":\"\",\"status\":1000,\"headers\":{},\"pieces\":[],"
                  "\"end\":\"\"}\n",
-           "line 2: status must be one of HTTP, or 0");
+           "2: status: expected a whole number from 0 to 999, found 1000");
     refuse(FIRST "{\"method\":\"\",\"path\":\"\",\"status\":1,\"headers\":{},\"pieces\":[{"
                  "\"base64\":\"/w=\"}],\"end\":\"\"}\n",
-           "line 2: each of pieces must have a text, or bytes as base64");
+           "2: pieces[0].base64: expected base64, found \"/w=\"");
+    refuse(FIRST "{\"method\":\"\",\"path\":\"\",\"status\":1,\"headers\":{},\"pieces\":[{"
+                 "\"ms\":1}],\"end\":\"\"}\n",
+           "2: pieces[0]: expected either \"text\" or \"base64\", found neither");
+    refuse(FIRST "{\"method\":\"\",\"path\":\"\",\"status\":1,\"headers\":{\"request-id\":7},"
+                 "\"pieces\":[],\"end\":\"\"}\n",
+           "2: headers.request-id: expected a string, found 7");
+    refuse(FIRST "{\"method\":\"\",\"path\":\"\",\"status\":1,\"headers\":{},\"pieces\":[],"
+                 "\"end\":\"\"}\n",
+           "2: expected either \"body\" or \"body_text\", found neither");
 }
 
-/* Whoever recorded it was killed: what was whole is played, and who misses the rest is told. */
-static void a_torn_last_line_is_told_where_it_is_missed(void **state BL_UNUSED)
+/* The recorder was killed: complete exchanges are played, and a missing one is reported. */
+static void a_torn_last_line_is_reported_when_it_is_needed(void **state BL_UNUSED)
 {
     write_file(FIRST GOOD "{\"method\":\"POST\",\"pa");
     struct bl_cassette *cassette = load();
     assert_string_equal(played(cassette, "{}"), "a|\xff|end");
     assert_string_equal(played(cassette, "{}"),
-                        "all 1 exchanges on record are played; the last line of the cassette is "
+                        "all 1 recorded exchanges are used; the last line of the cassette is "
                         "torn, and its exchange is lost");
     close_cassette(cassette);
-    /* An editor that takes the last line end off takes nothing with it. */
+    /* A file without the last newline is complete. */
     char text[600];
     snprintf(text, sizeof text, "%s%.*s", FIRST, (int)strlen(GOOD) - 1, GOOD);
     write_file(text);
@@ -465,7 +484,7 @@ static void a_torn_last_line_is_told_where_it_is_missed(void **state BL_UNUSED)
     close_cassette(cassette);
 }
 
-static void files_that_cannot_be_are_refused(void **state BL_UNUSED)
+static void unusable_files_are_refused(void **state BL_UNUSED)
 {
     struct bl_cassette *cassette;
     struct bl_error error = {0};
@@ -477,12 +496,12 @@ static void files_that_cannot_be_are_refused(void **state BL_UNUSED)
     write_file("mine");
     error = (struct bl_error){0};
     assert_int_equal(bl_cassette_record(path, NULL, 0, &cassette, &error), BL_EEXIST);
-    assert_string_equal(error.hint, "name a file that is not there yet");
+    assert_string_equal(error.hint, "name a file that does not exist yet");
     assert_int_equal(bl_cassette_close(NULL, NULL), 0);
 }
 
-/* A disk that is full: what was whole stays so, and closing says it. */
-static void a_full_disk_is_told_by_closing(void **state BL_UNUSED)
+/* A full disk: complete exchanges stay intact, and closing reports the error. */
+static void a_full_disk_is_reported_by_closing(void **state BL_UNUSED)
 {
     struct bl_cassette *cassette = record(NULL, 0);
     struct bl_error error = {0};
@@ -504,7 +523,7 @@ static void a_full_disk_is_told_by_closing(void **state BL_UNUSED)
     TAKE(cassette, "{}", "never written");
     assert_true(bl_cassette_close(cassette, &error) < 0);
     assert_int_equal(error.kind, BL_KIND_FILESYSTEM);
-    assert_non_null(strstr(error.message, "not all of it could be written"));
+    assert_non_null(strstr(error.message, "the recording is incomplete"));
     cassette = load();
     assert_false(cassette->torn);
     assert_int_equal(cassette->exchange_count, 1);
@@ -514,12 +533,12 @@ static void a_full_disk_is_told_by_closing(void **state BL_UNUSED)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
-SUITE(cassette, TEST(what_was_recorded_is_played_in_the_same_pieces),
+SUITE(cassette, TEST(a_recording_is_played_in_the_same_pieces),
       TEST(equal_requests_are_answered_in_order), TEST(ends_are_played_as_they_were),
       TEST(only_headers_of_the_list_are_written), TEST(ids_and_cache_keys_may_differ),
       TEST(no_match_names_the_first_difference_of_the_nearest),
-      TEST(a_secret_is_found_however_it_is_written), TEST(a_secret_is_found_across_pieces),
-      TEST(a_secret_is_found_across_events), TEST(what_is_left_of_a_body_is_json),
-      TEST(what_was_removed_matches_anything), TEST(what_is_no_cassette_is_refused_with_its_line),
-      TEST(a_torn_last_line_is_told_where_it_is_missed), TEST(files_that_cannot_be_are_refused),
-      TEST(a_full_disk_is_told_by_closing));
+      TEST(a_secret_is_found_in_any_notation), TEST(a_secret_is_found_across_pieces),
+      TEST(a_secret_is_found_across_events), TEST(a_redacted_body_is_json),
+      TEST(redacted_text_matches_anything), TEST(an_invalid_cassette_is_refused_with_its_line),
+      TEST(a_torn_last_line_is_reported_when_it_is_needed), TEST(unusable_files_are_refused),
+      TEST(a_full_disk_is_reported_by_closing));

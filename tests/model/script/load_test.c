@@ -72,23 +72,23 @@ static void a_file_is_read_and_named(void **state)
     bl_script_free(script);
 }
 
-static void what_is_no_file_is_refused(void **state)
+static void non_regular_scripts_are_refused(void **state)
 {
     struct folder *folder = *state;
 
     refuse(folder->file, BL_ENOENT, BL_KIND_FILESYSTEM, "No such file or directory");
-    refuse(folder->path, BL_EINVAL, BL_KIND_FILESYSTEM, "it is a directory");
-    refuse("/dev/null", BL_EINVAL, BL_KIND_FILESYSTEM, "it is not a regular file");
-    /* Nobody writes into it: it must not be waited for. */
+    refuse(folder->path, BL_EINVAL, BL_KIND_FILESYSTEM, "is a directory");
+    refuse("/dev/null", BL_EINVAL, BL_KIND_FILESYSTEM, "not a regular file");
+    /* A FIFO without a writer must not block. */
     assert_int_equal(mkfifo(folder->file, 0600), 0);
-    refuse(folder->file, BL_EINVAL, BL_KIND_FILESYSTEM, "it is not a regular file");
+    refuse(folder->file, BL_EINVAL, BL_KIND_FILESYSTEM, "not a regular file");
 }
 
-static void what_is_too_large_is_refused(void **state)
+static void too_large_scripts_are_refused(void **state)
 {
     struct folder *folder = *state;
 
-    /* Holes cost no disk. */
+    /* Holes need no disk space. */
     write_file(folder->file, BL_TEXT("# x"));
     assert_int_equal(truncate(folder->file, (16 << 20) + 1), 0);
     refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "it is larger than 16 MiB");
@@ -96,7 +96,7 @@ static void what_is_too_large_is_refused(void **state)
     refuse(folder->file, BL_ELIMIT, BL_KIND_FILESYSTEM, "it is larger than 16 MiB");
 }
 
-static void what_just_fits_is_read(void **state)
+static void script_at_the_size_limit_is_read(void **state)
 {
     struct folder *folder = *state;
     struct bl_script *script;
@@ -112,7 +112,7 @@ static void what_just_fits_is_read(void **state)
     bl_script_free(script);
 }
 
-static void what_is_not_utf8_is_refused_with_its_place(void **state)
+static void invalid_utf8_is_refused_with_its_position(void **state)
 {
     struct folder *folder = *state;
 
@@ -123,6 +123,6 @@ static void what_is_not_utf8_is_refused_with_its_place(void **state)
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-SUITE(script_load, IN_FOLDER(a_file_is_read_and_named), IN_FOLDER(what_is_no_file_is_refused),
-      IN_FOLDER(what_just_fits_is_read), IN_FOLDER(what_is_too_large_is_refused),
-      IN_FOLDER(what_is_not_utf8_is_refused_with_its_place));
+SUITE(script_load, IN_FOLDER(a_file_is_read_and_named), IN_FOLDER(non_regular_scripts_are_refused),
+      IN_FOLDER(script_at_the_size_limit_is_read), IN_FOLDER(too_large_scripts_are_refused),
+      IN_FOLDER(invalid_utf8_is_refused_with_its_position));

@@ -17,7 +17,7 @@ static void errors_and_tools_are_checked(void **state BL_UNUSED)
         "not_found, auth, quota, context_overflow, refusal, found \"overload\"",
         "did you mean \"overloaded\"?");
     refuse_script("replies: [{error: {status: 500}, say: a}]",
-                  "test.yaml:1:34: a reply that is an error has no say", "next reply");
+                  "test.yaml:1:34: a reply with error cannot have say", "next reply");
     refuse_script("replies: [{tools: {name: a}}]",
                   "test.yaml:1:19: tools: expected a list, found a mapping", "");
     refuse_script("replies: [{tools: [{input: {}}]}]",
@@ -27,10 +27,10 @@ static void errors_and_tools_are_checked(void **state BL_UNUSED)
     refuse_script("replies: [{tools: [{name: a, id: ''}]}]",
                   "test.yaml:1:34: id: expected a string that is not empty, found \"\"", "");
     refuse_script("replies: [{tools: [{name: a, input: {}, input_text: '{}'}]}]",
-                  "test.yaml:1:53: a tool has one input: input or input_text", "");
+                  "test.yaml:1:53: a tool has either input or input_text", "");
 }
 
-static void what_is_neither_yaml_nor_json_is_refused_with_its_place(void **state BL_UNUSED)
+static void invalid_yaml_and_json_are_refused_with_the_position(void **state BL_UNUSED)
 {
     refuse_script("replies:\n  - say: \"open\n",
                   "test.yaml:3:1: expected the closing quote, found the end near `replies:\\n  - "
@@ -67,11 +67,11 @@ static void aliases_do_not_multiply_inputs_beyond_measure(void **state BL_UNUSED
     for (unsigned i = 0; i < 1000; i++)
         bl_buffer_append(&source, BL_TEXT("  - {name: *big, input: {a: *big}}\n"));
     assert_int_equal(bl_script_parse(bl_buffer_text(&source), "x", &script, &error), BL_EPARSE);
-    assert_non_null(strstr(error.message, "the inputs of all tools are over 64 MiB"));
+    assert_non_null(strstr(error.message, "the inputs of all tools exceed 64 MiB"));
     bl_buffer_done(&source);
 }
 
-static void there_is_a_limit_on_replies(void **state BL_UNUSED)
+static void replies_are_limited(void **state BL_UNUSED)
 {
     struct bl_buffer source;
     struct bl_script *script;
@@ -113,7 +113,7 @@ static void a_script_may_say_how_large_its_context_is(void **state BL_UNUSED)
                   "did you mean \"context_window\"?");
 }
 
-static void a_script_may_say_that_it_takes_images(void **state BL_UNUSED)
+static void a_script_may_accept_images(void **state BL_UNUSED)
 {
     struct bl_model model;
     struct bl_script *script = script_of("images: true\nreplies: [{say: a, images: 1}]");
@@ -153,9 +153,9 @@ static void json_and_yaml_make_the_same_script(void **state BL_UNUSED)
 }
 
 SUITE(script_parse, cmocka_unit_test(errors_and_tools_are_checked),
-      cmocka_unit_test(what_is_neither_yaml_nor_json_is_refused_with_its_place),
+      cmocka_unit_test(invalid_yaml_and_json_are_refused_with_the_position),
       cmocka_unit_test(aliases_do_not_multiply_inputs_beyond_measure),
-      cmocka_unit_test(there_is_a_limit_on_replies),
+      cmocka_unit_test(replies_are_limited),
       cmocka_unit_test(a_script_may_say_how_large_its_context_is),
-      cmocka_unit_test(a_script_may_say_that_it_takes_images),
+      cmocka_unit_test(a_script_may_accept_images),
       cmocka_unit_test(json_and_yaml_make_the_same_script));

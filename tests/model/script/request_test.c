@@ -98,7 +98,7 @@ static void the_newest_text_of_a_user_is_found_in_each_format(void **state BL_UN
     assert_int_equal(request.max_tokens, 3);
 }
 
-static void what_is_left_out_has_its_default(void **state BL_UNUSED)
+static void missing_members_have_defaults(void **state BL_UNUSED)
 {
     static const char *const bodies[] = {
         [BL_API_ANTHROPIC] = "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"user\","
@@ -119,51 +119,51 @@ static void what_is_left_out_has_its_default(void **state BL_UNUSED)
     }
 }
 
-static void what_is_no_request_is_refused_in_each_format(void **state BL_UNUSED)
+static void invalid_requests_are_refused_in_each_format(void **state BL_UNUSED)
 {
     for (int api = BL_API_ANTHROPIC; api <= BL_API_OLLAMA; api++) {
         enum bl_api format = (enum bl_api)api;
-        refuse(format, "[]", "", "the body must be a JSON object, is array");
+        refuse(format, "[]", "", "the body must be a JSON object, found array");
         refuse(format, "{\"model\":", "",
                "the body is not JSON: offset 9 (line 1, column 10): expected a value, found the "
                "end near `{\"model\":`");
-        refuse(format, "{}", "model", "model: it is missing");
-        refuse(format, "{\"model\":7}", "model", "model: it must be a string, is integer");
-        refuse(format, "{\"model\":\"\"}", "model", "model: it must not be empty");
+        refuse(format, "{}", "model", "model: missing");
+        refuse(format, "{\"model\":7}", "model", "model: must be a string, found integer");
+        refuse(format, "{\"model\":\"\"}", "model", "model: must not be empty");
         refuse(format, "{\"model\":\"m\",\"tools\":{}}", "tools",
-               "tools: it must be an array, is object");
+               "tools: must be an array, found object");
         refuse(format, "{\"model\":\"m\",\"stream\":1}", "stream",
-               "stream: it must be a boolean, is integer");
+               "stream: must be a boolean, found integer");
     }
-    refuse(BL_API_OPENAI, "{\"model\":\"m\"}", "messages", "messages: it is missing");
+    refuse(BL_API_OPENAI, "{\"model\":\"m\"}", "messages", "messages: missing");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":\"x\"}", "messages",
-           "messages: it must be an array, is string");
+           "messages: must be an array, found string");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":[]}", "messages",
-           "messages: at least one message is needed");
+           "messages: at least one message is required");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":[7]}", "messages.0",
-           "messages.0: it must be an object");
+           "messages.0: must be an object");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":[{\"role\":\"king\"}]}", "messages.0",
            "messages.0: role must be system, developer, user, assistant or tool");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\"}]}",
-           "messages.0.content", "messages.0.content: it is missing");
+           "messages.0.content", "messages.0.content: missing");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":7}]}",
-           "messages.0.content", "messages.0.content: it must be a string or an array");
+           "messages.0.content", "messages.0.content: must be a string or an array");
     refuse(BL_API_OPENAI,
            "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"text\":\"a\"}]}]}",
-           "messages.0.content.0.type", "messages.0.content.0.type: it is missing");
+           "messages.0.content.0.type", "messages.0.content.0.type: missing");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"stream_options\":{},\"messages\":[]}",
-           "stream_options", "stream_options: it is allowed only where stream is true");
+           "stream_options", "stream_options: allowed only if stream is true");
     refuse(BL_API_OPENAI, "{\"model\":\"m\",\"max_tokens\":0,\"messages\":[]}", "max_tokens",
-           "max_tokens: it must be an integer of 1 or more");
+           "max_tokens: must be a positive integer");
     refuse(BL_API_ANTHROPIC, "{\"model\":\"m\",\"messages\":[]}", "max_tokens",
-           "max_tokens: it is missing");
+           "max_tokens: missing");
     refuse(BL_API_ANTHROPIC,
            "{\"model\":\"m\",\"max_tokens\":1,\"messages\":[{\"role\":\"system\",\"content\":"
            "\"\"}]}",
            "messages.0", "messages.0: role must be user or assistant");
-    refuse(BL_API_OPENAI_RESPONSES, "{\"model\":\"m\"}", "input", "input: it is missing");
+    refuse(BL_API_OPENAI_RESPONSES, "{\"model\":\"m\"}", "input", "input: missing");
     refuse(BL_API_OPENAI_RESPONSES, "{\"model\":\"m\",\"input\":[]}", "input",
-           "input: it must be a string, or an array of one item or more");
+           "input: must be a string, or an array of at least one item");
     refuse(BL_API_OLLAMA,
            "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"\","
            "\"tool_calls\":[{\"function\":{\"name\":\"n\",\"arguments\":\"{}\"}}]}]}",
@@ -203,10 +203,10 @@ static void a_call_has_one_result_and_a_result_its_call(void **state BL_UNUSED)
                   "\"n\",\"arguments\":\"\"}},{\"id\":\"c\",\"function\":{\"name\":\"n\","
                   "\"arguments\":\"\"}}]}"),
            "messages.0.tool_calls.1",
-           "messages.0.tool_calls.1: the id 'c' is that of another call");
+           "messages.0.tool_calls.1: the id 'c' belongs to another call");
 }
 
-static void thinking_must_come_back_as_it_went_out(void **state BL_UNUSED)
+static void thinking_must_be_sent_back_unchanged(void **state BL_UNUSED)
 {
     char signature[SCRIPT_SIGNATURE_SIZE], body[600];
 
@@ -219,8 +219,8 @@ static void thinking_must_come_back_as_it_went_out(void **state BL_UNUSED)
                  text, signature);
         if (changed)
             refuse(BL_API_ANTHROPIC, body, "messages.0.content.0",
-                   "messages.0.content.0: the signature is not that of this thinking: it must "
-                   "come back as it was sent");
+                   "messages.0.content.0: the signature does not match the thinking: it must be "
+                   "sent back unchanged");
         else
             read_request(BL_API_ANTHROPIC, body);
         snprintf(body, sizeof body,
@@ -229,15 +229,15 @@ static void thinking_must_come_back_as_it_went_out(void **state BL_UNUSED)
                  text, signature);
         if (changed)
             refuse(BL_API_OPENAI_RESPONSES, body, "input.0",
-                   "input.0: the signature is not that of this thinking: it must come back as it "
-                   "was sent");
+                   "input.0: the signature does not match the thinking: it must be sent back "
+                   "unchanged");
         else
             read_request(BL_API_OPENAI_RESPONSES, body);
     }
 }
 
-/* Every beginning of a request is one or is refused with a reason; none is more. */
-static void any_part_of_a_request_has_an_answer(void **state BL_UNUSED)
+/* Every prefix of a request is either valid or refused with a reason. */
+static void any_prefix_of_a_request_has_an_answer(void **state BL_UNUSED)
 {
     static const char whole[] =
         ANTHROPIC("{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}");
@@ -253,7 +253,7 @@ static void any_part_of_a_request_has_an_answer(void **state BL_UNUSED)
     }
 }
 
-/* What each format sends is what is read from it. */
+/* Reads the requests that each format builds. */
 static void images_of_the_newest_message_are_counted_in_each_format(void **state BL_UNUSED)
 {
     static const struct model_api *const apis[] = {&model_api_anthropic, &model_api_openai,
@@ -297,7 +297,7 @@ static int ask_with_images(void *argument BL_UNUSED)
     return 0;
 }
 
-static void a_reply_may_be_for_so_many_images(void **state BL_UNUSED)
+static void a_reply_may_require_a_number_of_images(void **state BL_UNUSED)
 {
     run_in_loop(ask_with_images, NULL);
 }
@@ -305,8 +305,8 @@ static void a_reply_may_be_for_so_many_images(void **state BL_UNUSED)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 SUITE(script_request, TEST(the_newest_text_of_a_user_is_found_in_each_format),
-      TEST(what_is_left_out_has_its_default), TEST(what_is_no_request_is_refused_in_each_format),
-      TEST(a_call_has_one_result_and_a_result_its_call),
-      TEST(thinking_must_come_back_as_it_went_out), TEST(any_part_of_a_request_has_an_answer),
+      TEST(missing_members_have_defaults), TEST(invalid_requests_are_refused_in_each_format),
+      TEST(a_call_has_one_result_and_a_result_its_call), TEST(thinking_must_be_sent_back_unchanged),
+      TEST(any_prefix_of_a_request_has_an_answer),
       TEST(images_of_the_newest_message_are_counted_in_each_format),
-      TEST(a_reply_may_be_for_so_many_images));
+      TEST(a_reply_may_require_a_number_of_images));

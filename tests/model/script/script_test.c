@@ -4,7 +4,7 @@
 
 #define MS BL_NS_PER_MS
 
-/* A player of `source`, and who it is told to. */
+/* A player of `source`, and its sink. */
 struct play {
     struct bl_script *script;
     struct bl_script_player *player;
@@ -97,7 +97,7 @@ static void pieces_are_cut_at_characters_and_never_empty(void **state BL_UNUSED)
                 short_texts);
 }
 
-/* However a text is cut, the pieces together are the text, and each is whole UTF-8. */
+/* However a text is cut, its pieces add up to the text, and each is valid UTF-8. */
 static int any_pieces(void *argument BL_UNUSED)
 {
     static const char *const alphabet[] = {"a", "\u00e4", "\u20ac", "\U0001f600", " "};
@@ -152,8 +152,9 @@ static int first_match_wins(void *argument)
     CHECK_EQUAL(play->recorder.error.kind, BL_KIND_PROVIDER);
     CHECK(!play->recorder.error.retryable);
     CHECK_STRING(play->recorder.error.name, "script_exhausted");
-    CHECK_STRING(play->recorder.error.message,
-                 "the script 'test.yaml' has no reply left that fits the prompt: 4 of 5 are used");
+    CHECK_STRING(
+        play->recorder.error.message,
+        "the script 'test.yaml' has no reply left that matches the prompt: 4 of 5 are used");
     CHECK_EQUAL(ask(play, "42 times"), 0);
     CHECK_LOG(&play->recorder, "text N\nusage 2 1\nstop end\n");
     CHECK_EQUAL(ask(play, "42 times"), BL_ENOENT);
@@ -185,7 +186,7 @@ static int start_over(void *argument)
     return 0;
 }
 
-static void with_repeat_it_starts_over(void **state BL_UNUSED)
+static void repeat_starts_the_script_over(void **state BL_UNUSED)
 {
     with_script("{\"replies\": [{\"say\": \"a\"}, {\"say\": \"b\"}], \"repeat\": true}",
                 start_over);
@@ -220,7 +221,7 @@ static int all_kinds_of_pieces(void *argument)
     CHECK_EQUAL(ask(play, "go"), 0);
     CHECK_LOG(&play->recorder,
               "begin 0 call_3 x\ndelta 0 [1\ndelta 0 ]\n"
-              "end 0 [1] (the input must be a JSON object, is: array)\n"
+              "end 0 [1] (the input must be a JSON object, found array)\n"
               "begin 1 call_2 y\n"
               "end 1  (the input is not JSON: offset 0 (line 1, column 1): expected "
               "a value, found the end near ``)\n"
@@ -230,7 +231,7 @@ static int all_kinds_of_pieces(void *argument)
     return 0;
 }
 
-static void thinking_calls_ids_and_broken_inputs_come_as_the_script_says(void **state BL_UNUSED)
+static void thinking_calls_ids_and_invalid_inputs_follow_the_script(void **state BL_UNUSED)
 {
     with_script("replies:\n"
                 "  - thinking: hmmm\n"
@@ -270,7 +271,7 @@ static int fail_twice(void *argument)
     return 0;
 }
 
-static void errors_are_retried_and_go_on_with_the_next_reply(void **state BL_UNUSED)
+static void errors_are_retried_with_the_next_reply(void **state BL_UNUSED)
 {
     with_script("replies:\n"
                 "  - error: {status: 529, times: 2}\n"
@@ -325,7 +326,7 @@ static int ask_to_stop(void *argument)
     return 0;
 }
 
-/* Asks, and stops it after so long. Returns what the call did, and checks where it says it was. */
+/* Calls the model, and stops the call after a while. Returns its code, and checks the detail. */
 static int ask_and_stop(struct play *play, uint64_t after_ns, const char *detail)
 {
     struct stopped_ask stopped = {.play = play};
@@ -363,7 +364,7 @@ static int stop_everywhere(void *argument)
     return 0;
 }
 
-static void a_stop_finds_it_wherever_it_is_and_it_says_where(void **state BL_UNUSED)
+static void a_stop_works_at_any_phase_and_reports_it(void **state BL_UNUSED)
 {
     with_script("replies:\n"
                 "  - wedge: before_first_token\n"
@@ -414,13 +415,13 @@ static int refused_by_the_sink(void *argument)
     return 0;
 }
 
-static void what_the_sink_returns_the_call_returns_at_once(void **state BL_UNUSED)
+static void the_call_returns_the_code_of_the_sink_at_once(void **state BL_UNUSED)
 {
     with_script("replies: [{thinking: t, say: ab, pieces: 2, tools: [{name: n}]}]\nrepeat: true",
                 refused_by_the_sink);
 }
 
-#define BUILTIN "This is Belay's built-in script model: it repeats, it does not think. "
+#define BUILTIN "This is Belay's built-in script model: it repeats your prompt and does not think. "
 
 static void check_builtin(struct play *play, const char *prompt, const char *quoted)
 {
@@ -480,7 +481,7 @@ static void it_estimates_words_and_costs_nothing(void **state BL_UNUSED)
     bl_script_free(NULL);
 }
 
-/* Plays a run with chance in it, and writes it down with its times. */
+/* Plays a run with random timing, and records it with its times. */
 static int play_run(void *argument)
 {
     struct play *play = argument;
@@ -534,14 +535,14 @@ SUITE(script, cmocka_unit_test(the_example_of_the_contract_plays_as_written),
       cmocka_unit_test(pieces_are_cut_at_characters_and_never_empty),
       cmocka_unit_test(pieces_together_are_the_text),
       cmocka_unit_test(the_first_unused_reply_that_fits_is_played),
-      cmocka_unit_test(with_repeat_it_starts_over),
+      cmocka_unit_test(repeat_starts_the_script_over),
       cmocka_unit_test(a_repeating_script_where_nothing_fits_is_exhausted_and_no_loop),
-      cmocka_unit_test(thinking_calls_ids_and_broken_inputs_come_as_the_script_says),
-      cmocka_unit_test(errors_are_retried_and_go_on_with_the_next_reply),
+      cmocka_unit_test(thinking_calls_ids_and_invalid_inputs_follow_the_script),
+      cmocka_unit_test(errors_are_retried_with_the_next_reply),
       cmocka_unit_test(errors_carry_the_servers_hints),
-      cmocka_unit_test(a_stop_finds_it_wherever_it_is_and_it_says_where),
+      cmocka_unit_test(a_stop_works_at_any_phase_and_reports_it),
       cmocka_unit_test(a_deadline_ends_a_wedge_as_timed_out),
-      cmocka_unit_test(what_the_sink_returns_the_call_returns_at_once),
+      cmocka_unit_test(the_call_returns_the_code_of_the_sink_at_once),
       cmocka_unit_test(the_built_in_script_answers_anything_any_number_of_times),
       cmocka_unit_test(it_estimates_words_and_costs_nothing),
       cmocka_unit_test(the_same_seed_plays_the_same_run),

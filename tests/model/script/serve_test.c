@@ -17,7 +17,7 @@ struct served {
     struct bl_arena arena;
 };
 
-/* What came of a request. */
+/* The result of a request. */
 struct answer {
     int status;
     struct bl_buffer body;
@@ -25,14 +25,16 @@ struct answer {
     char retry_after[16];
     char retry_after_ms[16];
     char should_retry[16];
-    char failure[24]; /* its code; empty: none */
+    char failure[24]; /* code of the failure; empty if none */
 };
 
-static void keep_journal(void *context, struct bl_text line)
+static void keep_journal(void *context, const struct bl_script_served *request)
 {
     struct served *served = context;
+    struct bl_json_writer writer;
 
-    bl_buffer_append(&served->journal, line);
+    bl_json_writer_init(&writer, &served->journal);
+    bl_record_write(&writer, &bl_script_served_record, request);
     bl_buffer_append_byte(&served->journal, '\n');
 }
 
@@ -69,7 +71,7 @@ static const char *journal(struct served *served)
     return served->journal.data;
 }
 
-/* Until the server has noted so many requests, which it does when it is done with one. */
+/* Waits until the server has noted `count` requests, which it does after each. */
 static void await_journal(struct served *served, size_t count)
 {
     for (;;) {
@@ -118,17 +120,17 @@ static void read_answer(struct bl_exchange *exchange, struct answer *answer)
     bl_buffer_append_byte(&answer->body, '\0');
 }
 
-/* The patience with a server that is silent. */
-struct patience {
+/* Timeout for a silent server. */
+struct timeouts {
     uint64_t first_byte_ns;
     uint64_t stall_ns;
 };
 
-static const struct patience patient = {LONG_NS, LONG_NS};
+static const struct timeouts long_timeouts = {LONG_NS, LONG_NS};
 
-/* Asks, and reads all of the answer. */
+/* Sends a request, and reads the whole answer. */
 static void ask_with(struct served *served, const char *method, const char *path, const char *body,
-                     const struct bl_http_header *header, struct patience patience,
+                     const struct bl_http_header *header, struct timeouts timeouts,
                      struct answer *answer)
 {
     struct bl_http_request request = {
@@ -138,8 +140,8 @@ static void ask_with(struct served *served, const char *method, const char *path
         .header_count = header != NULL,
         .body = bl_text_from(body),
         .connect_ns = LONG_NS,
-        .first_byte_ns = patience.first_byte_ns,
-        .stall_ns = patience.stall_ns,
+        .first_byte_ns = timeouts.first_byte_ns,
+        .stall_ns = timeouts.stall_ns,
     };
     struct bl_exchange *exchange = NULL;
     struct bl_error error = {0};
@@ -156,7 +158,7 @@ static void ask_with(struct served *served, const char *method, const char *path
 
 static void ask(struct served *served, const char *path, const char *body, struct answer *answer)
 {
-    ask_with(served, "POST", path, body, NULL, patient, answer);
+    ask_with(served, "POST", path, body, NULL, long_timeouts, answer);
 }
 
 #define HAS(answer, part)                                                                          \
@@ -233,13 +235,13 @@ static int others_main(void *argument BL_UNUSED)
     ask(&served, "/v1/messages/count_tokens", "{\"model\":\"m\"," MESSAGES "}", &answer);
     CHECK_STRING(answer.body.data, "{\"input_tokens\":2}");
     bl_buffer_done(&answer.body);
-    ask_with(&served, "GET", "/v1/models", "", NULL, patient, &answer);
+    ask_with(&served, "GET", "/v1/models", "", NULL, long_timeouts, &answer);
     HAS(&answer, "{\"object\":\"list\",\"data\":[{\"id\":\"tape\",\"object\":\"model\"");
     bl_buffer_done(&answer.body);
-    ask_with(&served, "GET", "/v1/models", "", &version, patient, &answer);
+    ask_with(&served, "GET", "/v1/models", "", &version, long_timeouts, &answer);
     HAS(&answer, "{\"data\":[{\"type\":\"model\",\"id\":\"tape\"");
     bl_buffer_done(&answer.body);
-    ask_with(&served, "GET", "/api/tags", "", NULL, patient, &answer);
+    ask_with(&served, "GET", "/api/tags", "", NULL, long_timeouts, &answer);
     HAS(&answer, "{\"models\":[{\"name\":\"tape\"");
     bl_buffer_done(&answer.body);
     end_serving(&served);
@@ -259,8 +261,9 @@ static int refused_main(void *argument BL_UNUSED)
         int status;
         const char *part;
     } rows[] = {
-        {"POST", "/v1/nothing", 404, "{\"error\":{\"message\":\"there is nothing at /v1/nothing\""},
-        {"GET", "/api/nothing", 404, "{\"error\":\"there is nothing at /api/nothing\"}"},
+        {"POST", "/v1/nothing", 404,
+         "{\"error\":{\"message\":\"there is no resource at /v1/nothing\""},
+        {"GET", "/api/nothing", 404, "{\"error\":\"there is no resource at /api/nothing\"}"},
         {"POST", "/v1/messages/batches", 404,
          "{\"type\":\"error\",\"error\":{\"type\":\"not_found_error\""},
         {"GET", "/v1/messages", 405,
@@ -275,12 +278,12 @@ static int refused_main(void *argument BL_UNUSED)
 
     serve(&served, "replies: [{say: a}]\n");
     for (size_t i = 0; i < BL_COUNT(rows); i++) {
-        ask_with(&served, rows[i].method, rows[i].path, "", NULL, patient, &answer);
+        ask_with(&served, rows[i].method, rows[i].path, "", NULL, long_timeouts, &answer);
         CHECK_EQUAL(answer.status, rows[i].status);
         HAS(&answer, rows[i].part);
         bl_buffer_done(&answer.body);
     }
-    /* None of these has used up the reply; after it nothing is left. */
+    /* None of these used up the reply; after it nothing is left. */
     ask(&served, "/api/chat", formats[BL_API_OLLAMA].whole, &answer);
     CHECK_EQUAL(answer.status, 200);
     bl_buffer_done(&answer.body);
@@ -294,7 +297,7 @@ static int refused_main(void *argument BL_UNUSED)
     return 0;
 }
 
-static void what_cannot_be_answered_is_refused_in_its_format(void **state BL_UNUSED)
+static void unanswerable_requests_are_refused_in_their_format(void **state BL_UNUSED)
 {
     run_in_loop(refused_main, NULL);
 }
@@ -354,7 +357,7 @@ static int broken_main(void *argument BL_UNUSED)
         const char *reply;
         const char *failure;
         int status;
-        struct patience patience;
+        struct timeouts timeouts;
     } rows[] = {
         {"{error: {code: stream_cut, message: half}}", "stream_cut", 200, {LONG_NS, LONG_NS}},
         {"{error: {code: stall, message: half}}", "stall", 200, {LONG_NS, SHORT_NS}},
@@ -372,14 +375,14 @@ static int broken_main(void *argument BL_UNUSED)
         serve(&served, script);
         for (size_t api = 0; api < BL_COUNT(formats); api++) {
             ask_with(&served, "POST", formats[api].path, formats[api].stream, NULL,
-                     rows[i].patience, &answer);
+                     rows[i].timeouts, &answer);
             CHECK_STRING(answer.failure, rows[i].failure);
             CHECK_EQUAL(answer.status, rows[i].status);
             if (rows[i].status == 200)
                 HAS(&answer, "half");
             bl_buffer_done(&answer.body);
         }
-        /* The server sees that each of them has gone. */
+        /* The server sees each of them disconnect. */
         await_journal(&served, BL_COUNT(formats));
         if (i != 3)
             CHECK(strstr(journal(&served), "\"cut\":false") == NULL);
@@ -388,12 +391,12 @@ static int broken_main(void *argument BL_UNUSED)
     return 0;
 }
 
-static void what_a_server_does_wrong_is_done(void **state BL_UNUSED)
+static void failures_of_a_server_are_played(void **state BL_UNUSED)
 {
     run_in_loop(broken_main, NULL);
 }
 
-/* A refusal is an answer; where the format has none, an error. */
+/* A refusal is an answer; in formats without one, it is an error. */
 static int refusal_main(void *argument BL_UNUSED)
 {
     static const char *const parts[] = {"\"stop_reason\":\"refusal\"",
@@ -439,7 +442,7 @@ static int journal_main(void *argument BL_UNUSED)
         ask(&served, "/v1/responses", formats[BL_API_OPENAI_RESPONSES].stream, &answer);
         bl_buffer_done(&answer.body);
     }
-    ask_with(&served, "GET", "/nowhere", "", NULL, patient, &answer);
+    ask_with(&served, "GET", "/nowhere", "", NULL, long_timeouts, &answer);
     bl_buffer_done(&answer.body);
     await_journal(&served, 5);
     CHECK_STRING(
@@ -544,9 +547,9 @@ static void a_port_that_is_taken_is_an_error(void **state BL_UNUSED)
 
 SUITE(script_serve, cmocka_unit_test(each_format_is_served_at_its_address),
       cmocka_unit_test(models_are_listed_and_tokens_counted),
-      cmocka_unit_test(what_cannot_be_answered_is_refused_in_its_format),
+      cmocka_unit_test(unanswerable_requests_are_refused_in_their_format),
       cmocka_unit_test(failures_of_the_script_are_errors_of_http),
-      cmocka_unit_test(what_a_server_does_wrong_is_done), cmocka_unit_test(a_refusal_is_an_answer),
+      cmocka_unit_test(failures_of_a_server_are_played), cmocka_unit_test(a_refusal_is_an_answer),
       cmocka_unit_test(every_request_is_one_line_of_the_journal),
       cmocka_unit_test(clients_at_once_get_each_reply_once),
       cmocka_unit_test(a_port_that_is_taken_is_an_error));
