@@ -1,7 +1,13 @@
 #include "parts.h"
 
-/* Between its stars a pattern is literal: the first piece stands at the front, the last at the end,
- * and each between them is found as early as it can be. Linear searches, nothing is tried twice. */
+#include <ctype.h>
+
+/* A host name has at most 253 bytes. */
+#define HOST_GLOB_MAX 512u
+
+/* Between its stars a pattern is literal: the first piece must be at the start, the last at the
+ * end, and each piece between is matched as early as possible. Linear searches without
+ * backtracking. */
 static bool match(struct bl_text glob, struct bl_text text)
 {
     const char *star = memchr(glob.data, '*', glob.size);
@@ -35,17 +41,28 @@ bool glob_match(struct bl_text glob, struct bl_text text)
     return match((struct bl_text){glob.data, glob.size - 2}, text);
 }
 
+bool glob_match_host(struct bl_text glob, struct bl_text host, struct bl_text with_port)
+{
+    char small[HOST_GLOB_MAX];
+    if (glob.size > sizeof small)
+        return false;
+    for (size_t i = 0; i < glob.size; i++)
+        small[i] = (char)tolower((unsigned char)glob.data[i]);
+    glob.data = small;
+    return match(glob, host) || match(glob, with_port);
+}
+
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* How far a match has come, and where it may begin anew: behind the last star, with one byte more
- * for it, and behind the last pair of stars. What stands before a pair need not be tried again: it
- * was found as early as it can be, and the pair takes whatever follows. */
+/* The state of a match, and where it may resume: after the last star, which then takes one byte
+ * more, and after the last pair of stars. The part before a pair need not be tried again: it was
+ * matched as early as possible, and the pair takes whatever follows. */
 struct path_match {
     struct bl_text glob, path;
     size_t glob_at, path_at;
-    size_t star, star_path; /* SIZE_MAX: none */
+    size_t star, star_path; /* SIZE_MAX for none */
     size_t pair, pair_path;
-    bool folders; /* of the pair: whole ones */
+    bool folders; /* the pair stands for whole folders */
 };
 
 static bool is_at(struct bl_text text, size_t at, char byte)
@@ -64,7 +81,8 @@ static void take_pair(struct path_match *match)
     match->star = SIZE_MAX;
 }
 
-/* Gives the last star a byte more, or the last pair a byte or a folder. False: nothing is left. */
+/* Extends the last star by a byte, or the last pair by a byte or a folder. Returns false if there
+ * is nothing left to try. */
 static bool glob_try_again(struct path_match *match)
 {
     if (match->star != SIZE_MAX && !is_at(match->path, match->star_path, '/')) {
@@ -118,7 +136,7 @@ bool glob_match_path(struct bl_text glob, struct bl_text path)
         glob = (struct bl_text){glob.data + 2, glob.size - 2};
     if (tool_glob_match_path(glob, path))
         return true;
-    /* The folder itself, and what is in one that is written with a slash at its end. */
+    /* The folder itself, and everything in it if the pattern ends in a slash. */
     struct bl_text folder = glob;
     bool stars = bl_text_ends_with(glob, BL_TEXT("/**"));
     if (!stars && !bl_text_ends_with(glob, BL_TEXT("/")))

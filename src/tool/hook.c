@@ -1,10 +1,10 @@
-/* Commands of the user's at certain moments.
+/* The user's commands that run at certain moments.
  *
  * Design notes.
  *
- * The event is a file in memory that becomes standard input: whoever reads it finds all of it, and
- * nobody has to be waited for who does not. Standard output goes nowhere; a shell around the
- * command's own sends it there, so that what is captured is standard error alone. */
+ * The event is a file in memory that becomes standard input: a hook that reads it gets all of it,
+ * and there is no wait for a hook that does not. Standard output is discarded; a shell around the
+ * command's own shell redirects it, so that only standard error is captured. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -67,9 +67,9 @@ bool bl_hooks_any(const struct bl_hooks *hooks, enum bl_hook_when when)
     return false;
 }
 
-/* ---- One of them ----------------------------------------------------------------------------- */
+/* ---- One hook -------------------------------------------------------------------------------- */
 
-/* A hook at work. On the heap: a fiber's stack is small. */
+/* A running hook. On the heap: a fiber's stack is small. */
 struct hook_call {
     const struct bl_hook_run *run;
     const struct hook *hook;
@@ -85,13 +85,14 @@ static void hook_take_output(void *context, struct bl_text bytes)
     output_text_add(&call->output, bytes);
 }
 
-/* A descriptor from which the event can be read once; negative: the system refuses. */
+/* Returns a descriptor from which the event can be read once, or a negative value if the system
+ * refuses. */
 static int open_event(struct bl_text event)
 {
     int fd = memfd_create("event", MFD_CLOEXEC);
     size_t written = 0;
     while (fd >= 0 && written < event.size) {
-        /* It is read from the beginning. */
+        /* pwrite leaves the offset at the beginning, where the hook reads. */
         ssize_t size = pwrite(fd, event.data + written, event.size - written, (off_t)written);
         if (size <= 0 && errno != EINTR) {
             close(fd);
@@ -125,14 +126,14 @@ static int hook_run_command(struct hook_call *call)
     command.options.input = open_event(run->event);
     if (command.options.input < 0)
         return bl_error_set(&call->error, BL_EMFILE, BL_KIND_RUNTIME, "start a hook",
-                            call->hook->command, "no descriptor for its input");
+                            call->hook->command, "cannot create its input");
     int code = bl_command_run(&command, &call->end, &call->error);
     close(command.options.input);
     output_text_end(&call->output);
     return code;
 }
 
-/* With its deadline around it. */
+/* Runs the command under the hook's own deadline. */
 static int hook_run_timed(struct hook_call *call)
 {
     struct bl_scope timed;
@@ -142,8 +143,8 @@ static int hook_run_timed(struct hook_call *call)
     return code;
 }
 
-/* What it said on standard error, in the arena. */
-static struct bl_text hook_said(const struct hook_call *call)
+/* Returns its standard error, in the arena. */
+static struct bl_text hook_errors(const struct hook_call *call)
 {
     BL_AUTO_BUFFER(text, SIZE_MAX);
     output_text_write(&call->output, &text);
@@ -153,7 +154,7 @@ static struct bl_text hook_said(const struct hook_call *call)
 static void hook_warn(const struct hook_call *call, const char *what)
 {
     const struct bl_hook_run *run = call->run;
-    struct bl_text text = hook_said(call);
+    struct bl_text text = hook_errors(call);
     struct bl_text command = bl_utf8_cut(bl_text_from(call->hook->command), COMMAND_MAX);
     if (run->warn == NULL)
         return;
@@ -178,7 +179,7 @@ static void warn_of_end(const struct hook_call *call)
     hook_warn(call, note);
 }
 
-/* As bl_hooks_run, for one. */
+/* Has the contract of bl_hooks_run, for one hook. */
 static int hook_settle(const struct hook_call *call, int code, struct bl_text *ret_reason)
 {
     bool stopped = code == BL_ECANCELED || code == BL_ETIMEDOUT;
@@ -197,10 +198,10 @@ static int hook_settle(const struct hook_call *call, int code, struct bl_text *r
         warn_of_end(call);
         return 0;
     }
-    *ret_reason = hook_said(call);
+    *ret_reason = hook_errors(call);
     if (ret_reason->size == 0)
         *ret_reason = bl_arena_printf(
-            call->run->arena, "refused by the hook '" BL_TEXT_FORMAT "'",
+            call->run->arena, "refused by hook '" BL_TEXT_FORMAT "'",
             BL_TEXT_ARG(bl_utf8_cut(bl_text_from(call->hook->command), COMMAND_MAX)));
     return BL_EACCES;
 }
@@ -223,7 +224,7 @@ static int run_hook(const struct bl_hook_run *run, const struct hook *hook,
     return code;
 }
 
-/* ---- Those that fit -------------------------------------------------------------------------- */
+/* ---- Matching hooks -------------------------------------------------------------------------- */
 
 static bool hook_fits(const struct hook *hook, const struct bl_hook_run *run)
 {

@@ -1,19 +1,21 @@
-/* Names of tools in rules, hooks and personas. One that no tool can have would protect nothing, and
- * nobody would notice: it is an error. */
+/* Names of tools in rules, hooks and personas. A name that no tool can have would silently protect
+ * nothing, so it is an error. */
 #include <ctype.h>
 
 #include "tool/mcp/mcp.h"
 
-/* What rules name besides the toolbox's tools. */
+/* Names that rules can use besides the toolbox's tools. */
 static const struct name_entry {
     const char *name;
     bool has_subject; /* a rule about it may have a pattern */
-} name_others[] = {{BL_TOOL_TASK, true}, {BL_TOOL_EXEC, false}, {BL_TOOL_WAIT, false}};
+} name_others[] = {
+    {BL_TOOL_TASK, true}, {BL_TOOL_EXEC, false}, {BL_TOOL_WAIT, false}, {BL_TOOL_PLAN, false}};
 
 static struct name_entry name_entry(size_t index)
 {
     if (index < TOOL_COUNT)
-        return (struct name_entry){tool_entries[index]->name, tool_entries[index]->subject != NULL};
+        return (struct name_entry){tool_entries[index]->name,
+                                   tool_entries[index]->kind != SUBJECT_NONE};
     return name_others[index - TOOL_COUNT];
 }
 
@@ -34,7 +36,7 @@ void tool_name_hint(struct bl_error *error, struct bl_text pattern, const char *
     char word[64];
     struct bl_suggestion suggestion;
     size_t size = pattern.size < sizeof word - 1 ? pattern.size : sizeof word - 1;
-    /* "Bash" and "READ" are names of tools elsewhere. */
+    /* Other programs name their tools "Bash" and "READ". */
     for (size_t i = 0; i < size; i++)
         word[i] = (char)tolower((unsigned char)pattern.data[i]);
     word[size] = '\0';
@@ -44,8 +46,9 @@ void tool_name_hint(struct bl_error *error, struct bl_text pattern, const char *
     if (further != NULL)
         bl_suggestion_offer(&suggestion, further);
     if (bl_text_starts_with(bl_text_from(word), BL_TEXT("mcp__")))
-        bl_error_hint(error,
-                      "tools of an MCP server are named mcp__SERVER__TOOL or mcp__SERVER__*");
+        bl_error_hint(
+            error,
+            "name a tool of an MCP server as mcp__SERVER__TOOL, or all of them as mcp__SERVER__*");
     else if (suggestion.best != NULL)
         bl_error_hint(error, "did you mean '%s'?", suggestion.best);
     else

@@ -1,30 +1,10 @@
-#include "parts.h"
+#include "permission.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RULE_MAX ((size_t)4096)
-/* Of the name of a tool in an error. */
-#define NAME_SHOWN_MAX ((size_t)64)
-/* The word that opens the network of the sandbox. */
-#define NETWORK "network"
-
-struct rule {
-    struct rule *next;
-    bool allow;
-    bool has_glob;
-    struct bl_text tool; /* may hold stars */
-    struct bl_text glob;
-    const char *text;
-};
-
-struct bl_permissions {
-    enum bl_permission_mode mode;
-    struct bl_arena arena;
-    struct rule *first;
-    struct rule **last; /* where the next one goes */
-};
+/* Maximum size of a path in a suggested rule. */
+#define RULE_PATH_MAX ((size_t)1000)
 
 static const struct rule *first_rule(const struct bl_permissions *permissions)
 {
@@ -36,165 +16,7 @@ static const struct rule *next_rule(const struct rule *rule)
     return rule->next;
 }
 
-static const char *const mode_names[] = {
-    [BL_PERMISSION_ASK] = "ask",
-    [BL_PERMISSION_AUTO] = "auto",
-    [BL_PERMISSION_READ_ONLY] = "read-only",
-    [BL_PERMISSION_YOLO] = "yolo",
-};
-const struct bl_names bl_permission_mode_names = BL_NAMES(mode_names);
-
-int bl_permission_mode_parse(const char *text, enum bl_permission_mode *ret_mode,
-                             struct bl_error *error)
-{
-    for (size_t i = 0; i < BL_COUNT(mode_names); i++) {
-        if (strcmp(text, mode_names[i]) == 0) {
-            *ret_mode = (enum bl_permission_mode)i;
-            return 0;
-        }
-    }
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "choose a permission mode", text,
-                 "unknown permission mode '%s'", text);
-    bl_error_hint(error, "it is ask, auto, read-only or yolo");
-    return BL_EINVAL;
-}
-
-const char *bl_permission_mode_name(enum bl_permission_mode mode)
-{
-    return (size_t)mode < BL_COUNT(mode_names) ? mode_names[mode] : "unknown";
-}
-
-bool bl_permission_mode_wider(enum bl_permission_mode mode, enum bl_permission_mode than)
-{
-    static const int widths[] = {
-        [BL_PERMISSION_READ_ONLY] = 0,
-        [BL_PERMISSION_ASK] = 1,
-        [BL_PERMISSION_AUTO] = 2,
-        [BL_PERMISSION_YOLO] = 3,
-    };
-
-    return widths[mode] > widths[than];
-}
-
-struct bl_permissions *bl_permissions_new(enum bl_permission_mode mode)
-{
-    struct bl_permissions *permissions = bl_zalloc(sizeof *permissions);
-    permissions->mode = mode;
-    bl_arena_init(&permissions->arena);
-    permissions->last = &permissions->first;
-    return permissions;
-}
-
-void bl_permissions_free(struct bl_permissions *permissions)
-{
-    if (permissions == NULL)
-        return;
-    bl_arena_done(&permissions->arena);
-    bl_free(permissions);
-}
-
-/* ---- Rules ----------------------------------------------------------------------------------- */
-
-static int not_a_rule(const char *rule, size_t at, const char *what, struct bl_error *error)
-{
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read a rule", rule,
-                 "'%s' is not a rule: %s (at character %zu)", rule, what, at + 1);
-    bl_error_hint(error, "a rule is TOOL or TOOL(PATTERN), as bash or 'bash(git *)'");
-    return BL_EINVAL;
-}
-
-static bool is_tool_name(char byte)
-{
-    return isalnum((unsigned char)byte) || strchr("_-.*", byte) != NULL;
-}
-
-bool permission_balanced(struct bl_text text)
-{
-    size_t open = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] == ')' && open-- == 0)
-            return false;
-        if (text.data[i] == '(')
-            open++;
-    }
-    return open == 0;
-}
-
-/* No tool has the name. */
-static int permission_unknown_tool(const struct rule *rule, const char *shown,
-                                   struct bl_error *error)
-{
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read a rule", shown,
-                 "unknown tool '" BL_TEXT_FORMAT "' in rule '%s'",
-                 BL_TEXT_ARG(bl_utf8_cut(rule->tool, NAME_SHOWN_MAX)), shown);
-    bl_error_name_set(error, BL_UNKNOWN_TOOL);
-    tool_name_hint(error, rule->tool, NETWORK);
-    return BL_EINVAL;
-}
-
-/* Finds the pattern after the tool of that many bytes. */
-static int permission_parse_pattern(struct bl_text text, const char *shown, struct rule *rule,
-                                    struct bl_error *error)
-{
-    size_t size = rule->tool.size;
-    if (text.data[size] != '(')
-        return not_a_rule(shown, size, "this cannot stand in the name of a tool", error);
-    if (text.data[text.size - 1] != ')')
-        return not_a_rule(shown, text.size, "there is no ')' at the end", error);
-    struct bl_text glob = {text.data + size + 1, text.size - size - 2};
-    if (bl_text_trim(glob).size == 0)
-        return not_a_rule(shown, size + 1, "the pattern is empty", error);
-    if (!permission_balanced(glob))
-        return not_a_rule(shown, size + 1, "the parentheses do not match", error);
-    rule->has_glob = true;
-    rule->glob = bl_text_trim(glob);
-    return 0;
-}
-
-/* Finds tool and pattern in `text`, into `*ret_rule`. */
-static int parse_rule(struct bl_text text, const char *shown, struct rule *ret_rule,
-                      struct bl_error *error)
-{
-    size_t size = 0;
-    while (size < text.size && is_tool_name(text.data[size]))
-        size++;
-    if (size == 0)
-        return not_a_rule(shown, 0, "it begins with the name of a tool", error);
-    ret_rule->tool = (struct bl_text){text.data, size};
-    int code = size < text.size ? permission_parse_pattern(text, shown, ret_rule, error) : 0;
-    bool network = bl_text_equal(ret_rule->tool, BL_TEXT(NETWORK));
-    if (code != 0)
-        return code;
-    if (!network && !tool_name_is_known(ret_rule->tool, false))
-        return permission_unknown_tool(ret_rule, shown, error);
-    if (ret_rule->has_glob && (network || !tool_name_is_known(ret_rule->tool, true)))
-        return not_a_rule(shown, size, "this tool takes no pattern", error);
-    return 0;
-}
-
-int bl_permissions_add(struct bl_permissions *permissions, bool allow, const char *rule,
-                       struct bl_error *error)
-{
-    struct rule parsed = {.allow = allow};
-    if (strlen(rule) > RULE_MAX)
-        return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read a rule", rule,
-                            "a rule has at most %zu bytes", RULE_MAX);
-    struct bl_text text = bl_arena_text(&permissions->arena, bl_text_trim(bl_text_from(rule)));
-    int code = parse_rule(text, text.data, &parsed, error);
-    if (code != 0)
-        return code;
-    struct rule *kept = bl_arena_zalloc(&permissions->arena, sizeof *kept);
-    kept->allow = allow;
-    kept->has_glob = parsed.has_glob;
-    kept->tool = parsed.tool;
-    kept->glob = parsed.glob;
-    kept->text = text.data;
-    *permissions->last = kept;
-    permissions->last = &kept->next;
-    return 0;
-}
-
-/* ---- What a rule is about -------------------------------------------------------------------- */
+/* ---- Subjects of rules ----------------------------------------------------------------------- */
 
 static bool is_about(const struct rule *rule, const char *tool)
 {
@@ -207,8 +29,8 @@ static bool is_below_home(struct bl_text path, struct bl_text home)
            path.data[home.size] == '/';
 }
 
-/* Below the home of the user, when it is written so. The path has no links, but the home may be
- * one. */
+/* Matches below the user's home, if the pattern begins with "~/". The path has no links, but the
+ * home may be one. */
 static bool home_fits(struct bl_text glob, struct bl_text path)
 {
     struct bl_text home = bl_text_from(getenv("HOME"));
@@ -260,19 +82,20 @@ enum bl_permission_mode bl_permissions_mode(const struct bl_permissions *permiss
     return permissions->mode;
 }
 
-/* Opened by its own name alone; denied by a star, too. */
+/* The network is opened only by its own name, but denied by a star, too. */
 bool permission_network(const struct bl_permissions *permissions)
 {
     bool open = false;
     for (const struct rule *rule = first_rule(permissions); rule != NULL; rule = next_rule(rule)) {
-        if (!rule->allow && !rule->has_glob && glob_match(rule->tool, BL_TEXT(NETWORK)))
+        if (!rule->allow && !rule->has_glob && glob_match(rule->tool, BL_TEXT(PERMISSION_NETWORK)))
             return false;
-        open = open || (rule->allow && bl_text_equal(rule->tool, BL_TEXT(NETWORK)));
+        open = open || (rule->allow && bl_text_equal(rule->tool, BL_TEXT(PERMISSION_NETWORK)));
     }
     return open;
 }
 
-/* By a pattern that begins at the root or at the home: one for any folder names no secret. */
+/* Matches rules whose pattern begins at the root or at the home: a pattern for any folder does not
+ * name a secret. */
 static bool names_for_reading(const struct rule *rule)
 {
     return rule->has_glob && (rule->glob.data[0] == '/' || rule->glob.data[0] == '~') &&
@@ -317,15 +140,15 @@ const char *const *bl_permissions_shown(const struct bl_permissions *permissions
 
 /* ---- Decisions ------------------------------------------------------------------------------- */
 
-/* A question, with the command taken apart. */
+/* A question, with the command split into its parts. */
 struct decision {
     const struct bl_permissions *permissions;
     const struct permission_question *question;
     struct bl_arena arena;
     struct command_parts parts;
     struct bl_text unmatched; /* the first part that no rule allows */
-    enum command_guard guard; /* why a rule that fits it does not */
-    bool patterns;            /* some rule allows the tool by a pattern */
+    enum command_guard guard; /* why a rule that matches it does not allow it */
+    bool patterns;            /* a rule allows the tool by a pattern */
 };
 
 static bool denies(const struct rule *rule, struct decision *decision)
@@ -339,12 +162,13 @@ static bool denies(const struct rule *rule, struct decision *decision)
     case SUBJECT_COMMAND:
         return command_mentions(&decision->arena, question->subject, &decision->parts, rule->glob);
     case SUBJECT_PATH: return path_fits(rule->glob, question->subject, question->other);
+    case SUBJECT_HOST: return glob_match_host(rule->glob, question->subject, question->other);
     case SUBJECT_NONE: break;
     }
     return glob_match(rule->glob, question->subject);
 }
 
-/* The rule that denies it; NULL: none. */
+/* Returns the rule that denies it, or NULL. */
 static const struct rule *find_denial(struct decision *decision)
 {
     for (const struct rule *rule = first_rule(decision->permissions); rule != NULL;
@@ -354,13 +178,13 @@ static const struct rule *find_denial(struct decision *decision)
     return NULL;
 }
 
-/* The part of a command, or the whole of another subject, for an allowing rule. */
+/* A part of a command, or the whole of another subject, as compared with an allowing rule. */
 struct permission_part {
     struct bl_text text;
     enum command_guard guard;
 };
 
-/* Sets the decision's guard when that alone keeps a rule from allowing it. */
+/* Sets the decision's guard if only the guard keeps a rule from allowing the part. */
 static bool permission_allows(const struct rule *rule, struct decision *decision,
                               const struct permission_part *part)
 {
@@ -371,6 +195,9 @@ static bool permission_allows(const struct rule *rule, struct decision *decision
         return question->guarded == NULL;
     if (question->kind == SUBJECT_PATH)
         return path_fits(rule->glob, part->text, question->other);
+    if (question->kind == SUBJECT_HOST)
+        return glob_match_host(rule->glob, part->text, question->other) &&
+               (question->guarded == NULL || memchr(rule->glob.data, '*', rule->glob.size) == NULL);
     if (!glob_match(rule->glob, part->text))
         return false;
     if (command_guard_lets(part->guard, part->text, rule->glob))
@@ -390,7 +217,7 @@ static bool permission_allows_part(struct decision *decision, const struct permi
     return false;
 }
 
-/* One rule without a pattern, or one rule for each part. */
+/* Returns whether one rule without a pattern allows it, or a rule for each part. */
 static bool find_allowance(struct decision *decision)
 {
     const struct permission_question *question = decision->question;
@@ -417,9 +244,19 @@ static bool find_allowance(struct decision *decision)
     return true;
 }
 
-/* ---- Words for people ------------------------------------------------------------------------ */
+bool permission_names_host(const struct bl_permissions *permissions,
+                           const struct permission_question *question)
+{
+    struct permission_question named = *question;
+    struct decision decision = {.permissions = permissions, .question = &named};
+    named.guarded = "";
+    return find_allowance(&decision);
+}
 
-/* What a terminal would obey, or show in another order than it stands there. */
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* Returns whether a terminal would obey the character, or display text in a different order because
+ * of it. */
 static bool is_deceptive(uint32_t code_point)
 {
     return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0) ||
@@ -428,7 +265,7 @@ static bool is_deceptive(uint32_t code_point)
            (code_point >= 0x2060 && code_point <= 0x206f) || code_point == 0xfeff;
 }
 
-/* Appends `text`, cut, on one line, so that what is shown is what was meant. */
+/* Appends `text`, shortened, on one line, so that the display cannot deceive. */
 static void tool_permission_show(struct bl_buffer *out, struct bl_text text, size_t size_max)
 {
     struct bl_text rest = bl_utf8_cut(text, size_max);
@@ -453,7 +290,7 @@ static void tool_permission_show(struct bl_buffer *out, struct bl_text text, siz
         bl_buffer_append(out, BL_TEXT("…"));
 }
 
-/* Why no rule allows it, in a few words. */
+/* Briefly explains why no rule allows it. */
 static void explain_rules(const struct decision *decision, struct bl_buffer *out,
                           const char *before, const char *after)
 {
@@ -461,9 +298,10 @@ static void explain_rules(const struct decision *decision, struct bl_buffer *out
         return;
     bl_buffer_append(out, bl_text_from(before));
     if (decision->parts.complex != NULL) {
-        bl_buffer_printf(out, "it holds %s, which a pattern cannot allow", decision->parts.complex);
+        bl_buffer_printf(out, "it contains %s, which a pattern cannot allow",
+                         decision->parts.complex);
     } else if (decision->guard != COMMAND_GUARD_NONE) {
-        bl_buffer_printf(out, "it uses %s, which a star cannot stand for: '",
+        bl_buffer_printf(out, "it uses %s, which '*' cannot match: '",
                          command_guard_text(decision->guard));
         tool_permission_show(out, decision->unmatched, 80);
         bl_buffer_append_byte(out, '\'');
@@ -478,30 +316,28 @@ static void explain_rules(const struct decision *decision, struct bl_buffer *out
 static void explain_refusal(const struct decision *decision, struct bl_buffer *out)
 {
     const struct permission_question *question = decision->question;
-    bool simple = question->kind == SUBJECT_COMMAND && decision->parts.complex == NULL;
     if (question->guarded != NULL) {
-        bl_buffer_printf(out, "%s: allow it with --allow '%s(", question->guarded, question->tool);
-        tool_permission_show(out, question->subject, 240);
-        bl_buffer_append(out, BL_TEXT(")' or --yolo"));
+        bl_buffer_append(out, bl_text_from(question->guarded));
         return;
     }
     explain_rules(decision, out, "", "; ");
-    bl_buffer_printf(out, "%s: allow it with --allow '%s%s' or --yolo",
-                     question->kind == SUBJECT_PATH ? "not in the workspace"
-                                                    : "not in a sandbox here",
-                     question->tool, simple ? "(make *)" : "");
+    bl_buffer_append(out, question->kind == SUBJECT_PATH ? BL_TEXT("outside the workspace")
+                          : question->kind == SUBJECT_HOST
+                              ? BL_TEXT("it reads from the network")
+                              : BL_TEXT("it would run outside a sandbox"));
 }
 
 static void tool_permission_write_question(const struct decision *decision, struct bl_buffer *out)
 {
     const struct permission_question *question = decision->question;
-    static const char *const verbs[] = {
-        [SUBJECT_NONE] = "be used", [SUBJECT_COMMAND] = "run", [SUBJECT_PATH] = "change"};
-    bl_buffer_printf(out, "%s wants to %s", question->tool, verbs[question->kind]);
-    if (question->kind != SUBJECT_NONE) {
-        bl_buffer_append(out, BL_TEXT(": "));
+    static const char *const before[] = {[SUBJECT_NONE] = "",
+                                         [SUBJECT_COMMAND] = " to run: ",
+                                         [SUBJECT_PATH] = " to ",
+                                         [SUBJECT_HOST] = " from "};
+    bl_buffer_printf(out, "Allow %s%s", question->tool, before[question->kind]);
+    if (question->kind != SUBJECT_NONE)
         tool_permission_show(out, question->subject, 240);
-    }
+    bl_buffer_append_byte(out, '?');
     if (question->guarded != NULL)
         bl_buffer_printf(out, " (%s)", question->guarded);
     explain_rules(decision, out, " (", ")");
@@ -513,14 +349,22 @@ static enum bl_permit tool_permission_decide(struct decision *decision, struct b
     enum bl_permission_mode mode = decision->permissions->mode;
     const struct rule *denial = find_denial(decision);
     if (denial != NULL) {
-        bl_buffer_printf(out, "denied by the rule '%s'", denial->text);
+        bl_buffer_printf(out, "denied by rule '%s'", denial->text);
         return BL_PERMIT_DENIED;
     }
-    if (mode == BL_PERMISSION_READ_ONLY && !question->reads) {
-        bl_buffer_printf(out, "permission mode read-only does not run %s", question->tool);
+    /* Reading from a host changes nothing, but sends data to it: so rules decide. */
+    bool named = question->kind == SUBJECT_HOST && find_allowance(decision);
+    if (mode == BL_PERMISSION_READ_ONLY && !question->reads && !named) {
+        bl_buffer_printf(out, "permission mode read-only does not allow %s", question->tool);
         return BL_PERMIT_DENIED;
     }
-    if (question->reads || mode == BL_PERMISSION_YOLO || find_allowance(decision) ||
+    if (mode == BL_PERMISSION_PLAN && !question->reads && !named) {
+        bl_buffer_printf(out,
+                         "permission mode plan does not allow %s until the user approves a plan",
+                         question->tool);
+        return BL_PERMIT_DENIED;
+    }
+    if (question->reads || mode == BL_PERMISSION_YOLO || named || find_allowance(decision) ||
         (mode == BL_PERMISSION_AUTO && question->contained))
         return BL_PERMIT_ALLOWED;
     if (mode == BL_PERMISSION_ASK) {
@@ -543,11 +387,76 @@ enum bl_permit permission_decide(const struct bl_permissions *permissions,
         command_split(&decision.arena, question->subject, &decision.parts);
     enum bl_permit permit = tool_permission_decide(&decision, &reason);
     bl_buffer_append_byte(&reason, '\0');
-    /* A long rule is cut, and not inside of a character. */
+    /* A long rule is shortened, but not inside a character. */
     bl_text_into(ret_reason, reason_size, permit == BL_PERMIT_ALLOWED ? "" : reason.data);
     bl_buffer_done(&reason);
     bl_arena_done(&decision.arena);
     return permit;
+}
+
+/* ---- Suggested rules ------------------------------------------------------------------------- */
+
+/* Returns whether the path, used as a pattern, matches only itself. */
+static bool permission_is_exact_path(struct bl_text path)
+{
+    for (size_t i = 0; i < path.size; i++)
+        if (path.data[i] == '*' || (unsigned char)path.data[i] < 0x20 || path.data[i] == 0x7f)
+            return false;
+    return path.size > 0 && path.size <= RULE_PATH_MAX && bl_text_trim(path).size == path.size &&
+           permission_balanced(path) && !bl_text_starts_with(path, BL_TEXT("~/"));
+}
+
+const char *const *permission_rules(struct bl_arena *arena,
+                                    const struct permission_question *question)
+{
+    const char **rules = bl_arena_zalloc(arena, (COMMAND_PATTERNS_MAX + 1) * sizeof *rules);
+    struct bl_text patterns[COMMAND_PATTERNS_MAX] = {question->subject};
+    size_t count = 0;
+    switch (question->kind) {
+    case SUBJECT_COMMAND: count = command_patterns(arena, question->subject, patterns); break;
+    case SUBJECT_PATH: count = permission_is_exact_path(question->subject) ? 1 : 0; break;
+    case SUBJECT_HOST: count = 1; break;
+    case SUBJECT_NONE:
+        rules[0] = bl_arena_text(arena, bl_text_from(question->tool)).data;
+        return rules;
+    }
+    for (size_t i = 0; i < count; i++)
+        rules[i] = bl_arena_printf(arena, "%s(" BL_TEXT_FORMAT ")", question->tool,
+                                   BL_TEXT_ARG(patterns[i]))
+                       .data;
+    return rules;
+}
+
+static bool permission_allowed_with(const struct bl_permissions *permissions,
+                                    const char *const *rules,
+                                    const struct permission_question *question)
+{
+    struct bl_permissions more = {.mode = permissions->mode, .last = &more.first};
+    char reason[16];
+    int code = 0;
+    bl_arena_init(&more.arena);
+    for (size_t i = 0; rules[i] != NULL && code == 0; i++)
+        code = bl_permissions_add(&more, true, rules[i], NULL);
+    *more.last = permissions->first;
+    bool allowed =
+        code == 0 && permission_decide(&more, question, reason, sizeof reason) == BL_PERMIT_ALLOWED;
+    bl_arena_done(&more.arena);
+    return allowed;
+}
+
+const char *const *permission_rules_allowing(const struct bl_permissions *permissions,
+                                             struct bl_arena *arena,
+                                             const struct permission_question *question)
+{
+    static const char *const none[] = {NULL};
+    const char *const *rules = permission_rules(arena, question);
+    if (permission_allowed_with(permissions, none, question))
+        return none;
+    if (rules[0] != NULL && permission_allowed_with(permissions, rules, question))
+        return rules;
+    const char **whole = bl_arena_zalloc(arena, 2 * sizeof *whole);
+    whole[0] = bl_arena_text(arena, bl_text_from(question->tool)).data;
+    return permission_allowed_with(permissions, whole, question) ? whole : none;
 }
 
 enum bl_permit bl_permissions_decide(const struct bl_permissions *permissions, const char *tool,
@@ -556,21 +465,4 @@ enum bl_permit bl_permissions_decide(const struct bl_permissions *permissions, c
     struct permission_question question = {
         .tool = tool, .kind = SUBJECT_PATH, .subject = subject, .reads = true};
     return permission_decide(permissions, &question, ret_reason, reason_size);
-}
-
-void bl_permissions_set_mode(struct bl_permissions *permissions, enum bl_permission_mode mode)
-{
-    permissions->mode = mode;
-}
-
-const char *bl_permissions_rule(const struct bl_permissions *permissions, size_t number,
-                                bool *ret_allow)
-{
-    const struct rule *rule = first_rule(permissions);
-    while (rule != NULL && number-- > 0)
-        rule = next_rule(rule);
-    if (rule == NULL)
-        return NULL;
-    *ret_allow = rule->allow;
-    return rule->text;
 }

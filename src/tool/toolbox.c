@@ -1,14 +1,13 @@
 #include "parts.h"
 
 #define OUTPUT_MAX_DEFAULT ((size_t)64 * 1024)
-/* Of a path in a rule that is made for it. */
-#define RULE_PATH_MAX ((size_t)1000)
 
 const struct tool_entry *const tool_entries[TOOL_COUNT] = {
-    &tool_bash, &tool_read, &tool_write, &tool_edit, &tool_glob, &tool_grep, &tool_ls, &tool_todo,
+    &tool_bash, &tool_read, &tool_write, &tool_edit,  &tool_glob,
+    &tool_grep, &tool_ls,   &tool_todo,  &tool_fetch,
 };
 
-/* SIZE_MAX: there is none of that name. */
+/* Returns SIZE_MAX if there is no tool with that name. */
 static size_t find_entry(const char *name)
 {
     for (size_t i = 0; i < TOOL_COUNT; i++)
@@ -19,23 +18,59 @@ static size_t find_entry(const char *name)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-/* True when the tool can run with that input, which fits its schema (the engine has seen to that);
- * else `*ret_text` says what is wrong. */
-static bool input_fits(size_t index, const struct bl_tool_call *call, struct bl_text *ret_text)
+/* The engine has validated the input against the schema. The one case that the schema accepts and
+ * the table does not is a number that is too large. */
+const void *tool_input_read(const struct tool_entry *entry, const struct bl_tool_call *call,
+                            struct bl_text *ret_text)
 {
-    const struct tool_entry *entry = tool_entries[index];
-    const char *wrong = entry->check != NULL ? entry->check(call->input) : NULL;
-    if (wrong != NULL)
-        *ret_text = bl_arena_printf(call->arena, "The input of %s: %s; it was not run.",
-                                    entry->name, wrong);
-    return wrong == NULL;
+    void *input = bl_arena_alloc(call->arena, entry->input->size);
+    struct bl_record_fault fault = {0};
+    char text[sizeof fault.message + sizeof fault.path];
+    const char *wrong = text;
+    if (bl_record_view(call->arena, entry->input, call->input, input, &fault) != 0)
+        bl_record_fault_text(&fault, text, sizeof text);
+    else
+        wrong = entry->check != NULL ? entry->check(input) : NULL;
+    if (wrong == NULL)
+        return input;
+    *ret_text = bl_arena_printf(call->arena, "Invalid input for %s: %s. The tool was not run.",
+                                entry->name, wrong);
+    return NULL;
+}
+
+/* Returns the text that rules are about; empty if the input omits it. */
+static struct bl_text toolbox_subject(const struct tool_entry *entry, const void *input)
+{
+    return *(const struct bl_text *)(const void *)((const char *)input + entry->subject);
 }
 
 /* ---- The sandbox ----------------------------------------------------------------------------- */
 
-/* Settles which sandbox is in force. One that the machine does not have is an error if it was asked
- * for; where the mode wanted it, there is none. Trying it takes milliseconds: once, and not before
- * it is needed. */
+static struct bl_sandbox_view sandbox_view(const struct bl_toolbox *toolbox);
+
+/* A sandbox that was not requested comes with the mode auto, also when the mode changes to auto:
+ * the sandbox is what lets commands run there. It then stays: a call that was allowed because of it
+ * must not lose it if the mode changes again before the call runs. */
+static bool toolbox_adds_sandbox(const struct bl_toolbox *toolbox)
+{
+    return !toolbox->sandbox_chosen && !toolbox->sandbox_tried &&
+           bl_permissions_mode(toolbox->permissions) == BL_PERMISSION_AUTO;
+}
+
+static void toolbox_follow_mode(struct bl_toolbox *toolbox)
+{
+    if (!toolbox_adds_sandbox(toolbox))
+        return;
+    toolbox->sandbox_tried = true;
+    toolbox->sandbox_settled = false;
+    toolbox->sandbox = BL_SANDBOX_WORKSPACE;
+    struct bl_sandbox_view view = sandbox_view(toolbox);
+    toolbox->pins = bl_sandbox_pins_new(&view);
+}
+
+/* Settles which sandbox is in force. If the machine lacks it, that is an error if it was requested;
+ * if only the mode called for it, there is none. Trying it takes milliseconds, so it is done once,
+ * when first needed. */
 static int settle_sandbox(struct bl_toolbox *toolbox, struct bl_error *error)
 {
     struct bl_container_check check = {0};
@@ -85,29 +120,34 @@ const char *tool_sandbox_sweep(const struct bl_toolbox *toolbox)
 
 /* ---- The engine's table ---------------------------------------------------------------------- */
 
-/* Where the subject of a path tool leads. False: nowhere that it may; the call says so. */
+/* Resolves the subject of a path tool. Returns false if it may not be used; the call itself reports
+ * why. */
 static bool resolve_subject(const struct bl_toolbox *toolbox, const struct tool_entry *entry,
-                            const struct bl_tool_call *call, struct tool_path *ret_path)
+                            const struct bl_tool_call *call, const void *input,
+                            struct tool_path *ret_path)
 {
-    const struct bl_json *given = bl_json_get(call->input, bl_text_from(entry->subject));
-    struct bl_text text;
-    return tool_path_resolve(toolbox, call->arena,
-                             given != NULL ? bl_json_text(given) : BL_TEXT("."),
+    struct bl_text given = toolbox_subject(entry, input), text;
+    return tool_path_resolve(toolbox, call->arena, given.size > 0 ? given : BL_TEXT("."),
                              entry->reads ? PATH_READ : PATH_WRITE, ret_path, &text);
 }
 
-/* What shows or searches a file is denied where reading is. */
+/* A tool that shows or searches a file is denied where reading is. */
 static const char *denied_with(const struct tool_entry *entry)
 {
     bool shows = entry->kind == SUBJECT_PATH && entry != &tool_write && entry != &tool_read;
     return shows ? tool_read.name : NULL;
 }
 
-/* Fills what is asked of the permissions. False: it needs none. */
-static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *entry,
-                          const struct bl_tool_call *call, struct permission_question *ret_question)
+/* Fills the question for the permissions. Returns false if the call needs none. */
+static bool make_question(struct bl_toolbox *toolbox, size_t index, const struct bl_tool_call *call,
+                          struct permission_question *ret_question)
 {
+    const struct tool_entry *entry = tool_entries[index];
+    struct bl_text wrong;
     struct tool_path path;
+    const void *input = tool_input_read(entry, call, &wrong);
+    if (input == NULL)
+        return false;
     *ret_question = (struct permission_question){.tool = entry->name,
                                                  .also = denied_with(entry),
                                                  .kind = entry->kind,
@@ -115,13 +155,14 @@ static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *e
                                                  .contained = true};
     switch (entry->kind) {
     case SUBJECT_COMMAND:
-        ret_question->subject =
-            bl_json_text(bl_json_get(call->input, bl_text_from(entry->subject)));
-        ret_question->contained = bl_toolbox_sandbox(toolbox) != BL_SANDBOX_OFF;
-        /* What reads or stops a job: it was permitted when it began. */
+        ret_question->subject = toolbox_subject(entry, input);
+        toolbox_follow_mode(toolbox);
+        settle_sandbox(toolbox, NULL);
+        ret_question->contained = toolbox->sandbox != BL_SANDBOX_OFF;
+        /* A call that reads or stops a job was permitted when the job began. */
         return ret_question->subject.size > 0;
     case SUBJECT_PATH:
-        if (!resolve_subject(toolbox, entry, call, &path))
+        if (!resolve_subject(toolbox, entry, call, input, &path))
             return false;
         ret_question->subject = path.shown;
         ret_question->other = path.absolute;
@@ -130,83 +171,93 @@ static bool make_question(struct bl_toolbox *toolbox, const struct tool_entry *e
                 bl_sandbox_guarded(call->arena, path.root->path, path.absolute.data);
         ret_question->contained = ret_question->guarded == NULL;
         break;
+    case SUBJECT_HOST:
+        return tool_fetch_question(toolbox, call->arena, toolbox_subject(entry, input),
+                                   ret_question);
     case SUBJECT_NONE: break;
     }
     return true;
 }
 
-/* What cannot run needs no permission: the call says what is wrong with it. */
+/* Fills the question about any call. Returns false if there is none. A call that cannot run needs
+ * no permission: its result says what is wrong. */
+static bool toolbox_question(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                             struct permission_question *ret_question)
+{
+    size_t index = find_entry(call->name);
+    /* Belay cannot see what a server does: neither whether it only reads, nor where. */
+    if (mcp_box_find(toolbox, call->name) != NULL) {
+        *ret_question = (struct permission_question){.tool = call->name};
+        return true;
+    }
+    return index != SIZE_MAX && make_question(toolbox, index, call, ret_question);
+}
+
+/* These tools run outside of the sandbox, but follow its restrictions. */
+static bool sandbox_forbids(const struct bl_toolbox *toolbox,
+                            const struct permission_question *question)
+{
+    return question->kind == SUBJECT_PATH && !question->reads &&
+           toolbox->sandbox == BL_SANDBOX_READ_ONLY;
+}
+
 static enum bl_permit toolbox_judge(void *context, const struct bl_tool_call *call,
                                     char *ret_reason, size_t reason_size)
 {
     struct bl_toolbox *toolbox = context;
     size_t index = find_entry(call->name);
     struct permission_question question;
-    struct bl_text text;
-    /* What a server does nobody here can see: neither that it reads alone, nor where. */
-    if (mcp_box_find(toolbox, call->name) != NULL) {
-        question = (struct permission_question){.tool = call->name};
-        return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
-    }
-    if (index == SIZE_MAX || !input_fits(index, call, &text) ||
-        !make_question(toolbox, tool_entries[index], call, &question))
+    if (!toolbox_question(toolbox, call, &question))
         return BL_PERMIT_ALLOWED;
-    /* These tools are not in the sandbox, and are held to what was asked of it all the same. */
-    if (question.kind == SUBJECT_PATH && !question.reads &&
-        toolbox->sandbox == BL_SANDBOX_READ_ONLY) {
-        bl_text_into(ret_reason, reason_size, "the sandbox is read-only: nothing may be changed");
+    if (sandbox_forbids(toolbox, &question)) {
+        bl_text_into(ret_reason, reason_size, "the sandbox is read-only");
         return BL_PERMIT_DENIED;
     }
-    return permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+    enum bl_permit permit =
+        permission_decide(toolbox->permissions, &question, ret_reason, reason_size);
+    /* Do not ask about a call that would fail. */
+    if (permit == BL_PERMIT_ASK && index != SIZE_MAX && tool_entries[index]->fails != NULL &&
+        tool_entries[index]->fails(toolbox, call))
+        return BL_PERMIT_FAILS;
+    return permit;
 }
 
 static enum bl_permit toolbox_permit(void *context, const struct bl_tool_call *call,
                                      char *ret_reason, size_t reason_size)
 {
-    static const char *const names[] = {
-        [BL_PERMIT_DENIED] = "denied", [BL_PERMIT_ALLOWED] = "allowed", [BL_PERMIT_ASK] = "ask"};
+    static const char *const names[] = {[BL_PERMIT_DENIED] = "denied",
+                                        [BL_PERMIT_ALLOWED] = "allowed",
+                                        [BL_PERMIT_ASK] = "ask",
+                                        [BL_PERMIT_FAILS] = "fails"};
     enum bl_permit permit = toolbox_judge(context, call, ret_reason, reason_size);
     BL_LOG(BL_ROOM_TOOL, BL_LOG_DEBUG, "permission", BL_LOG_STRING("tool", call->name),
            BL_LOG_STRING("call", call->id), BL_LOG_STRING("decision", names[permit]));
     return permit;
 }
 
-/* A path as a pattern that means it alone; empty: there is none. */
-static struct bl_text exact_path(struct bl_text path)
-{
-    for (size_t i = 0; i < path.size; i++)
-        if (path.data[i] == '*' || (unsigned char)path.data[i] < 0x20 || path.data[i] == 0x7f)
-            return (struct bl_text){0};
-    bool odd = bl_text_trim(path).size != path.size || !permission_balanced(path);
-    return odd || path.size > RULE_PATH_MAX || bl_text_starts_with(path, BL_TEXT("~/"))
-               ? (struct bl_text){0}
-               : path;
-}
-
 struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_call *call)
 {
-    size_t index = find_entry(call->name);
     struct permission_question question;
-    struct bl_text none = {0}, text, pattern = none;
-    if (mcp_box_find(toolbox, call->name) != NULL)
-        return bl_arena_text(call->arena, bl_text_from(call->name));
-    if (index == SIZE_MAX || !input_fits(index, call, &text) ||
-        !make_question(toolbox, tool_entries[index], call, &question))
+    if (!toolbox_question(toolbox, call, &question))
+        return (struct bl_text){0};
+    const char *const *rules = permission_rules(call->arena, &question);
+    return rules[0] != NULL && rules[1] == NULL ? bl_text_from(rules[0]) : (struct bl_text){0};
+}
+
+const char *const *bl_toolbox_rules_allowing(struct bl_toolbox *toolbox,
+                                             const struct bl_tool_call *call)
+{
+    static const char *const none[] = {NULL};
+    struct permission_question question;
+    if (!toolbox_question(toolbox, call, &question) || sandbox_forbids(toolbox, &question))
         return none;
-    switch (question.kind) {
-    case SUBJECT_COMMAND: pattern = command_pattern(call->arena, question.subject); break;
-    case SUBJECT_PATH: pattern = exact_path(question.subject); break;
-    case SUBJECT_NONE: return bl_text_from(question.tool);
-    }
-    return pattern.size == 0 ? none
-                             : bl_arena_printf(call->arena, "%s(" BL_TEXT_FORMAT ")", question.tool,
-                                               BL_TEXT_ARG(pattern));
+    return permission_rules_allowing(toolbox->permissions, call->arena, &question);
 }
 
 static struct bl_text unknown_tool(const struct bl_tool_call *call)
 {
     struct bl_text text =
-        bl_arena_printf(call->arena, "There is no tool '%.64s'. There are:", call->name);
+        bl_arena_printf(call->arena, "Unknown tool '%.64s'. Available tools:", call->name);
     for (size_t i = 0; i < TOOL_COUNT; i++)
         text = bl_arena_printf(call->arena, BL_TEXT_FORMAT "%s%s", BL_TEXT_ARG(text),
                                i == 0 ? " " : ", ", tool_entries[i]->name);
@@ -226,7 +277,7 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
         ret_result->text = unknown_tool(call);
         return 0;
     }
-    if (!input_fits(index, call, &ret_result->text))
+    if (tool_input_read(tool_entries[index], call, &ret_result->text) == NULL)
         return 0;
     settle_sandbox(toolbox, NULL);
     int code = tool_entries[index]->call(toolbox, call, ret_result, error);
@@ -239,12 +290,13 @@ static int toolbox_call(void *context, const struct bl_tool_call *call,
 
 /* ---- The toolbox ----------------------------------------------------------------------------- */
 
-static int toolbox_compile_schema(struct bl_toolbox *toolbox, size_t index, struct bl_error *error)
+static int toolbox_compile_schema(struct bl_toolbox *toolbox, size_t index,
+                                  struct bl_text *ret_text, struct bl_error *error)
 {
-    struct bl_text text = bl_text_from(tool_entries[index]->schema);
     const struct bl_json *source;
     BL_AUTO_ARENA(arena);
-    int code = bl_json_read(&arena, text, NULL, &source, NULL);
+    *ret_text = bl_record_input_schema(&toolbox->arena, tool_entries[index]->input);
+    int code = bl_json_read(&arena, *ret_text, NULL, &source, NULL);
     if (code == 0)
         code = bl_json_schema_new(source, &toolbox->schemas[index], error);
     return code;
@@ -285,23 +337,23 @@ int bl_toolbox_new(const struct bl_toolbox_options *options, struct bl_toolbox *
     if (options->sandbox_chosen) {
         toolbox->sandbox = options->sandbox;
         code = settle_sandbox(toolbox, error);
-    } else if (bl_permissions_mode(options->permissions) == BL_PERMISSION_AUTO) {
-        toolbox->sandbox = BL_SANDBOX_WORKSPACE;
     }
-    /* Before any command could have changed what they are to protect. */
-    if (code == 0 && toolbox->sandbox != BL_SANDBOX_OFF) {
+    /* Before any command can change the files that the pins protect. */
+    toolbox_follow_mode(toolbox);
+    if (code == 0 && toolbox->sandbox != BL_SANDBOX_OFF && toolbox->pins == NULL) {
         struct bl_sandbox_view view = sandbox_view(toolbox);
         toolbox->pins = bl_sandbox_pins_new(&view);
     }
     for (size_t i = 0; i < TOOL_COUNT && code == 0; i++) {
-        code = toolbox_compile_schema(toolbox, i, error);
+        struct bl_text schema;
+        code = toolbox_compile_schema(toolbox, i, &schema, error);
         toolbox->offers[i] = (struct bl_tool_offer){
             .name = tool_entries[i]->name,
             .description = tool_entries[i]->description != NULL
                                ? tool_entries[i]->description
                                : tool_entries[i]->describe(toolbox),
             .parallel = tool_entries[i]->parallel,
-            .schema = bl_text_from(tool_entries[i]->schema),
+            .schema = schema,
             .compiled = toolbox->schemas[i],
         };
     }
@@ -336,6 +388,11 @@ const struct bl_tools *bl_toolbox_tools(const struct bl_toolbox *toolbox)
 
 enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox)
 {
+    struct bl_container_check check = {0};
+    if (toolbox_adds_sandbox(toolbox)) {
+        bl_sandbox_check(&check);
+        return check.available ? BL_SANDBOX_WORKSPACE : BL_SANDBOX_OFF;
+    }
     settle_sandbox(toolbox, NULL);
     return toolbox->sandbox;
 }
@@ -350,7 +407,7 @@ void bl_toolbox_allow_variables(struct bl_toolbox *toolbox, const char *const *v
     toolbox->allowed = variables;
 }
 
-/* Jobs run on after a stop that was hurried: they are to have their grace. */
+/* Jobs continue after a hurried stop, and get their grace period. */
 void bl_toolbox_calm(struct bl_toolbox *toolbox)
 {
     toolbox->hurry = false;

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-static void an_activity_is_named_by_what_holds_it(void **state)
+static void activity_name_includes_its_holder(void **state)
 {
     static const struct {
         const char *kind, *id, *session, *run, *name;
@@ -32,7 +32,7 @@ static void an_activity_is_named_by_what_holds_it(void **state)
     }
 }
 
-/* ---- Some that run ---- */
+/* ---- Running activities ---- */
 
 struct actor {
     struct bl_activity activity;
@@ -56,7 +56,7 @@ static void note_hurry(struct bl_activity *activity)
     BL_CONTAINER(activity, struct actor, activity)->hurried = true;
 }
 
-/* Until it is stopped; its receipt is its id. */
+/* Runs until it is stopped; its receipt is its id. */
 static int act(void *argument)
 {
     struct actor *actor = argument;
@@ -78,7 +78,7 @@ static void start(struct actor *actor, const char *kind, const char *id, const c
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, id, act, actor, NULL), 0);
 }
 
-/* What a cancel came to, and the receipt that it gave; static. */
+/* Cancels an activity; returns its receipt, a static text. */
 static const char *cancel(const char *id, int *ret_code)
 {
     static char text[64];
@@ -114,10 +114,10 @@ static int cancels(void *argument)
     bl_activities_hurry(&activities, "s2/job_1");
     CHECK(other.hurried && !job.hurried && !run.hurried);
     CHECK(other.activity.hurried && !job.activity.hurried);
-    /* By its name it is one, and the others go on. */
+    /* A name identifies one activity, and the others continue. */
     CHECK(strcmp(cancel("s2/job_1", &code), "job_1") == 0 && code == 0);
     CHECK(!runs(&other) && runs(&job) && runs(&run) && runs(&call));
-    /* A session stands for its turn and its work in the background, and calls end with theirs. */
+    /* A session's id stops its turn and its background work; calls end with their run. */
     CHECK(strcmp(cancel("s", &code), "run_1") == 0 && code == 0);
     CHECK(!runs(&run) && !runs(&job) && runs(&call));
     CHECK(strcmp(cancel("call_1", &code), "call_1") == 0 && code == 0);
@@ -130,7 +130,7 @@ static int cancels(void *argument)
     return 0;
 }
 
-static void a_cancel_stops_what_has_that_id_or_is_of_that_session(void **state)
+static void cancel_stops_the_activities_of_an_id_or_session(void **state)
 {
     (void)state;
     run_in_loop(cancels, NULL);
@@ -185,6 +185,6 @@ static void activities_are_listed_with_their_deadlines(void **state)
     run_in_loop(writes, NULL);
 }
 
-SUITE(activity, cmocka_unit_test(an_activity_is_named_by_what_holds_it),
-      cmocka_unit_test(a_cancel_stops_what_has_that_id_or_is_of_that_session),
+SUITE(activity, cmocka_unit_test(activity_name_includes_its_holder),
+      cmocka_unit_test(cancel_stops_the_activities_of_an_id_or_session),
       cmocka_unit_test(activities_are_listed_with_their_deadlines));

@@ -88,7 +88,8 @@ bool files_fits(struct files *files, const struct tool_entry *tool, const char *
     const struct bl_json *source = NULL, *value = NULL;
     struct bl_json_schema *schema = NULL;
     struct bl_list problems;
-    CHECK_EQUAL(bl_json_read(&files->arena, bl_text_from(tool->schema), NULL, &source, NULL), 0);
+    struct bl_text text = bl_record_input_schema(&files->arena, tool->input);
+    CHECK_EQUAL(bl_json_read(&files->arena, text, NULL, &source, NULL), 0);
     CHECK_EQUAL(bl_json_schema_new(source, &schema, NULL), 0);
     CHECK_EQUAL(bl_json_read(&files->arena, bl_text_from(input), NULL, &value, NULL), 0);
     bool fits = bl_json_schema_check(schema, value, &files->arena, &problems) == 0;
@@ -107,11 +108,9 @@ int files_call_input(struct files *files, const struct tool_entry *tool,
                                         .arena = &files->arena,
                                         .output = ignore_output};
     files->error = (struct bl_error){0};
-    const char *wrong = tool->check != NULL ? tool->check(input) : NULL;
-    if (wrong != NULL) {
-        files->result = (struct bl_tool_result){.text = bl_text_from(wrong), .is_error = true};
+    files->result = (struct bl_tool_result){.is_error = true};
+    if (tool_input_read(tool, &files->call, &files->result.text) == NULL)
         return 0;
-    }
     struct bl_scope *outer = bl_scope_enter(&files->scope);
     int code = tool->call(&files->toolbox, &files->call, &files->result, &files->error);
     bl_scope_enter(outer);
@@ -252,7 +251,7 @@ size_t files_count(struct files *files, const char *folder, const char *prefix)
     return count;
 }
 
-/* That many are open, or soon are: threads may still hold some of a stopped call. */
+/* Waits until `count` descriptors are open: threads of a stopped call may still hold some. */
 static bool descriptors_settle(unsigned count)
 {
     for (unsigned i = 0; i < 500 && peer_descriptors() != count; i++)

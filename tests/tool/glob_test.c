@@ -6,7 +6,7 @@ static bool fits(const char *glob, const char *text)
     return glob_match(bl_text_from(glob), bl_text_from(text));
 }
 
-static void stars_stand_for_any_bytes_and_the_rest_for_itself(void **state)
+static void star_matches_any_bytes_and_other_bytes_match_themselves(void **state)
 {
     (void)state;
     assert_true(fits("git status", "git status"));
@@ -29,7 +29,7 @@ static void stars_stand_for_any_bytes_and_the_rest_for_itself(void **state)
     assert_true(fits("", ""));
 }
 
-static void a_star_after_a_blank_at_the_end_stands_for_no_argument_too(void **state)
+static void trailing_star_after_a_blank_also_matches_no_argument(void **state)
 {
     (void)state;
     assert_true(fits("make *", "make"));
@@ -39,8 +39,8 @@ static void a_star_after_a_blank_at_the_end_stands_for_no_argument_too(void **st
     assert_true(fits("make*x *", "make x"));
 }
 
-/* A matcher that goes back to try again would need years for this. */
-static void many_stars_over_a_long_text_take_no_time(void **state)
+/* A backtracking matcher would need years for this. */
+static void many_stars_over_a_long_text_take_linear_time(void **state)
 {
     (void)state;
     size_t size = 100000;
@@ -59,7 +59,7 @@ static bool path_fits(const char *glob, const char *path)
     return glob_match_path(bl_text_from(glob), bl_text_from(path));
 }
 
-static void in_paths_a_star_stays_within_a_folder_and_two_do_not(void **state)
+static void star_stays_within_a_folder_and_two_stars_do_not(void **state)
 {
     (void)state;
     static const struct {
@@ -118,7 +118,7 @@ static void in_paths_a_star_stays_within_a_folder_and_two_do_not(void **state)
                       cases[i].glob, cases[i].path);
 }
 
-/* What the words say, tried in every way: the judge of the one above. */
+/* The specification, tried in every way: the oracle for the test above. */
 static bool fits_slowly(const char *glob, const char *path, bool begins)
 {
     if (*glob == '\0')
@@ -145,7 +145,7 @@ static bool fits_slowly(const char *glob, const char *path, bool begins)
     return *glob == *path && fits_slowly(glob + 1, path + 1, *glob == '/');
 }
 
-static void paths_fit_as_if_everything_had_been_tried(void **state)
+static void path_matches_agree_with_exhaustive_search(void **state)
 {
     (void)state;
     static const char *const pieces[] = {"*", "**", "/", "a", "b", "**/", "/**", "a/"};
@@ -162,7 +162,7 @@ static void paths_fit_as_if_everything_had_been_tried(void **state)
         }
         for (size_t i = 0, length = bl_random_below(&random, 9); i < length; i++)
             path[i] = "ab/a"[bl_random_below(&random, 4)];
-        /* What ends in a folder has a rule of its own. */
+        /* Patterns for folders have their own rule. */
         if (strstr(glob, "***") != NULL || (size > 0 && glob[size - 1] == '/') ||
             (size > 2 && strcmp(glob + size - 3, "/**") == 0))
             continue;
@@ -173,8 +173,8 @@ static void paths_fit_as_if_everything_had_been_tried(void **state)
     print_message("           %lu of %lu fit\n", fitting, rounds);
 }
 
-SUITE(glob, cmocka_unit_test(stars_stand_for_any_bytes_and_the_rest_for_itself),
-      cmocka_unit_test(a_star_after_a_blank_at_the_end_stands_for_no_argument_too),
-      cmocka_unit_test(many_stars_over_a_long_text_take_no_time),
-      cmocka_unit_test(in_paths_a_star_stays_within_a_folder_and_two_do_not),
-      cmocka_unit_test(paths_fit_as_if_everything_had_been_tried));
+SUITE(glob, cmocka_unit_test(star_matches_any_bytes_and_other_bytes_match_themselves),
+      cmocka_unit_test(trailing_star_after_a_blank_also_matches_no_argument),
+      cmocka_unit_test(many_stars_over_a_long_text_take_linear_time),
+      cmocka_unit_test(star_stays_within_a_folder_and_two_stars_do_not),
+      cmocka_unit_test(path_matches_agree_with_exhaustive_search));

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "tool/parts.h"
 
-/* Whether a rule `bash(PATTERN)` allows it, and why not. */
+/* Returns whether a rule `bash(PATTERN)` allows the command, and why not. */
 static bool allows(const char *pattern, const char *command, char reason[256])
 {
     struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_ASK);
@@ -153,7 +153,7 @@ static void builtins_that_evaluate_names_are_not_allowed_by_a_star(void **state)
     assert_each(not_evaluating, BL_COUNT(not_evaluating), true);
 }
 
-static void programs_that_run_others_are_allowed_by_the_name_of_the_other(void **state)
+static void program_that_runs_another_is_allowed_by_the_name_of_the_other(void **state)
 {
     (void)state;
     static const struct guard_case refused[] = {
@@ -197,20 +197,20 @@ static void programs_that_run_others_are_allowed_by_the_name_of_the_other(void *
     assert_each(allowed, BL_COUNT(allowed), true);
 }
 
-static void a_refusal_says_what_a_star_cannot_stand_for(void **state)
+static void refusal_says_what_a_star_cannot_match(void **state)
 {
     (void)state;
     char reason[256];
     assert_false(allows("env *", "env rm x", reason));
-    assert_string_equal(reason, "bash wants to run: env rm x (it uses a program that runs other "
-                                "commands, which a star cannot stand for: 'env rm x')");
+    assert_string_equal(reason, "Allow bash to run: env rm x? (it uses a program that runs other "
+                                "commands, which '*' cannot match: 'env rm x')");
     assert_false(allows("*", "$X y", reason));
-    assert_non_null(strstr(reason, "it uses a command name that the shell has to expand"));
+    assert_non_null(strstr(reason, "it uses a command name that the shell expands"));
     assert_false(allows("eval *", "eval y", reason));
     assert_non_null(strstr(reason, "it uses a command that can evaluate or run its arguments"));
 }
 
 SUITE(guard, cmocka_unit_test(joined_lines_are_read_as_bash_reads_them),
       cmocka_unit_test(builtins_that_evaluate_names_are_not_allowed_by_a_star),
-      cmocka_unit_test(programs_that_run_others_are_allowed_by_the_name_of_the_other),
-      cmocka_unit_test(a_refusal_says_what_a_star_cannot_stand_for));
+      cmocka_unit_test(program_that_runs_another_is_allowed_by_the_name_of_the_other),
+      cmocka_unit_test(refusal_says_what_a_star_cannot_match));

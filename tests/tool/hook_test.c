@@ -9,13 +9,13 @@
 
 #define SOON_MS 5000.0
 
-/* Hooks in a box's workspace, with its marker in their environment, and what they warned of. */
+/* Hooks in a box's workspace, with its marker in their environment, and their warnings. */
 struct place {
     struct box box;
     struct bl_hooks *hooks;
     struct bl_hook_run run;
     struct bl_text reason;
-    struct bl_text warning; /* the last */
+    struct bl_text warning; /* the last one */
     unsigned warnings;
 };
 
@@ -27,7 +27,7 @@ static void note_warning(void *context, struct bl_text message)
     place->warnings++;
 }
 
-/* Static, for it is large. */
+/* Static, because it is large. */
 static struct place *open_place(void)
 {
     static struct place place;
@@ -68,7 +68,7 @@ static int run(struct place *place)
     return code;
 }
 
-/* One hook alone. */
+/* Runs a single hook. */
 static int run_one(struct place *place, const char *command)
 {
     bl_hooks_free(place->hooks);
@@ -111,7 +111,7 @@ static int gets_event(void *argument)
     place->run.event = (struct bl_text){much, size};
     CHECK_EQUAL(run_one(place, "cat > got"), 0);
     CHECK(file_is(place, "got", place->run.event));
-    /* Who does not read it holds up nobody. */
+    /* A hook that does not read its input delays nothing. */
     CHECK_EQUAL(run_one(place, "true"), 0);
     CHECK_EQUAL(run_one(place, "exec 0<&-; true"), 0);
     CHECK_EQUAL(run_one(place, "head -c 10 > got"), 0);
@@ -122,7 +122,7 @@ static int gets_event(void *argument)
     return 0;
 }
 
-IN_LOOP(each_gets_the_event_as_json_on_standard_input, gets_event)
+IN_LOOP(each_hook_gets_the_event_as_json_on_standard_input, gets_event)
 
 static int refuses(void *argument)
 {
@@ -130,12 +130,12 @@ static int refuses(void *argument)
     (void)argument;
     CHECK_EQUAL(run_one(place, "echo not this; echo no pushing on Fridays >&2; exit 2"), BL_EACCES);
     CHECK(bl_text_equal(place->reason, BL_TEXT("no pushing on Fridays")));
-    /* The others are not asked any more. */
+    /* The following hooks do not run. */
     add(place, "touch ran");
     CHECK_EQUAL(run(place), BL_EACCES);
     CHECK(!file_is(place, "ran", (struct bl_text){0}));
     CHECK_EQUAL(run_one(place, "exit 2"), BL_EACCES);
-    CHECK(bl_text_equal(place->reason, BL_TEXT("refused by the hook 'exit 2'")));
+    CHECK(bl_text_equal(place->reason, BL_TEXT("refused by hook 'exit 2'")));
     CHECK_EQUAL(run_one(place, "head -c 500000 /dev/urandom >&2; exit 2"), BL_EACCES);
     CHECK(bl_utf8_valid(place->reason));
     CHECK(place->reason.size > 1000 && place->reason.size < 8192);
@@ -166,21 +166,21 @@ static int warns(void *argument)
         if (!CHECK(bl_text_equal(place->warning, bl_text_from(cases[i].warning))))
             fprintf(stderr, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(place->warning));
     }
-    /* The next one runs all the same, and nobody needs to listen. */
+    /* The next hook still runs, and there need not be a callback. */
     add(place, "touch ran");
     CHECK_EQUAL(run(place), 0);
     CHECK(file_is(place, "ran", (struct bl_text){0}));
     place->run.warn = NULL;
     CHECK_EQUAL(run(place), 0);
     place->run.warn = note_warning;
-    /* Only before a tool there is something to refuse. */
+    /* Only a hook before a tool can refuse. */
     place->run.when = BL_HOOK_AFTER_TOOL;
     CHECK_EQUAL(run_one(place, "exit 2"), 0);
     CHECK(bl_text_equal(place->warning, BL_TEXT("hook 'exit 2': exit code 2")));
     place->run.directory = "/belay-no-such-folder";
     CHECK_EQUAL(run_one(place, "true"), 0);
     CHECK(bl_text_find(place->warning, BL_TEXT("cannot start: cannot enter the directory")) > 0);
-    /* Where its event cannot be written down, it does not run. */
+    /* If its event cannot be written, the hook does not run. */
     struct rlimit before;
     CHECK_EQUAL(getrlimit(RLIMIT_FSIZE, &before), 0);
     sighandler_t handler = signal(SIGXFSZ, SIG_IGN);
@@ -189,12 +189,12 @@ static int warns(void *argument)
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, handler);
     CHECK_EQUAL(code, 0);
-    CHECK(bl_text_find(place->warning, BL_TEXT("cannot start: no descriptor for its input")) > 0);
+    CHECK(bl_text_find(place->warning, BL_TEXT("cannot start: cannot create its input")) > 0);
     close_place(place);
     return 0;
 }
 
-IN_LOOP(other_failures_are_a_warning_and_change_nothing, warns)
+IN_LOOP(other_hook_failures_only_warn, warns)
 
 static int chosen(void *argument)
 {
@@ -227,7 +227,7 @@ static int chosen(void *argument)
     return 0;
 }
 
-IN_LOOP(they_are_chosen_by_moment_and_tool_pattern, chosen)
+IN_LOOP(hooks_are_selected_by_moment_and_tool_pattern, chosen)
 
 static int hangs(void *argument)
 {
@@ -245,7 +245,7 @@ static int hangs(void *argument)
                                 "after 300 ms: waiting")));
     CHECK(file_is(place, "ran", (struct bl_text){0}));
     CHECK(!bl_scope_stopped(&place->box.scope));
-    /* What it leaves behind goes with it. */
+    /* Processes that it leaves behind are stopped with it. */
     CHECK_EQUAL(run_one(place, "setsid sleep 300 > /dev/null 2>&1 & exit 0"), 0);
     CHECK_EQUAL(place->warnings, 0);
     CHECK_EQUAL(BL_HOOK_NS_DEFAULT, 10 * BL_NS_PER_S);
@@ -253,7 +253,7 @@ static int hangs(void *argument)
     return 0;
 }
 
-IN_LOOP(one_that_hangs_ends_at_its_deadline, hangs)
+IN_LOOP(hanging_hook_ends_at_its_deadline, hangs)
 
 static int stop_when_ready(void *argument)
 {
@@ -290,7 +290,7 @@ static int stopped(void *argument)
                                                       "\"call_1\",\"name\":\"hook\",\"fate\":"
                                                       "\"aborted\"")) > 0);
     bl_buffer_done(&text);
-    /* And none is begun after. */
+    /* No hook starts afterwards. */
     CHECK_EQUAL(run_one(place, "touch ran"), BL_ECANCELED);
     CHECK(!file_is(place, "ran", (struct bl_text){0}));
     close_place(place);
@@ -321,9 +321,9 @@ static int secrets(void *argument)
 
 IN_LOOP(secrets_do_not_reach_a_hook, secrets)
 
-SUITE(hook, cmocka_unit_test(each_gets_the_event_as_json_on_standard_input),
+SUITE(hook, cmocka_unit_test(each_hook_gets_the_event_as_json_on_standard_input),
       cmocka_unit_test(exit_2_before_a_tool_refuses_it_and_standard_error_is_the_reason),
-      cmocka_unit_test(other_failures_are_a_warning_and_change_nothing),
-      cmocka_unit_test(they_are_chosen_by_moment_and_tool_pattern),
-      cmocka_unit_test(one_that_hangs_ends_at_its_deadline),
+      cmocka_unit_test(other_hook_failures_only_warn),
+      cmocka_unit_test(hooks_are_selected_by_moment_and_tool_pattern),
+      cmocka_unit_test(hanging_hook_ends_at_its_deadline),
       cmocka_unit_test(a_stop_ends_a_running_hook), cmocka_unit_test(secrets_do_not_reach_a_hook));

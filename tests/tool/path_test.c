@@ -21,7 +21,7 @@ static bool resolve(struct files *files, const char *given, enum path_use use,
     return found;
 }
 
-/* It is found, and called that. */
+/* Checks that the path is resolved and shown as `shown`. */
 static bool shows(struct files *files, const char *given, enum path_use use, const char *shown)
 {
     struct tool_path path;
@@ -33,7 +33,7 @@ static bool shows(struct files *files, const char *given, enum path_use use, con
     return fine;
 }
 
-/* It is refused in such words. */
+/* Checks that the path is refused with these words. */
 static bool refuses(struct files *files, const char *given, enum path_use use, const char *words)
 {
     struct tool_path path;
@@ -93,18 +93,19 @@ static int escapes(void *argument)
                                         "/proc/self/cwd"};
     files_folder(files, "a");
     for (size_t i = 0; i < BL_COUNT(paths); i++) {
-        CHECK(refuses(files, paths[i], PATH_READ, "leads out of the workspace"));
+        CHECK(refuses(files, paths[i], PATH_READ, "is outside the workspace"));
         CHECK(strcmp(paths[i], "/") == 0 ||
-              refuses(files, paths[i], PATH_WRITE, "leads out of the workspace"));
+              refuses(files, paths[i], PATH_WRITE, "is outside the workspace"));
     }
-    CHECK(refuses(files, "to-new", PATH_WRITE, "leads out of the workspace, through a link"));
-    CHECK(refuses(files, "to-outside/new/file", PATH_WRITE, "Use a path inside of the workspace"));
-    /* A folder whose name begins as the workspace's does is another one. */
-    CHECK(refuses(files, "../work-other", PATH_WRITE, "leads out"));
+    CHECK(
+        refuses(files, "to-new", PATH_WRITE, "is outside the workspace (through a symbolic link)"));
+    CHECK(refuses(files, "to-outside/new/file", PATH_WRITE, "Use a path inside the workspace"));
+    /* A folder whose name begins with the workspace's name is a different one. */
+    CHECK(refuses(files, "../work-other", PATH_WRITE, "is outside the workspace"));
     return 0;
 }
 
-/* Nothing is told of what is outside, not even whether it exists. */
+/* Nothing is revealed about files outside, not even whether they exist. */
 static int nothing_told(void *argument)
 {
     struct files *files = argument;
@@ -113,9 +114,9 @@ static int nothing_told(void *argument)
     files_put(files, "../outside/a", BL_TEXT("x"));
     CHECK(!resolve(files, "../outside/a", PATH_READ, &path, &there));
     CHECK(!resolve(files, "../outside/b", PATH_READ, &path, &missing));
-    CHECK(strstr(there, "leads out") != NULL);
+    CHECK(strstr(there, "is outside the workspace") != NULL);
     CHECK_EQUAL(strlen(there), strlen(missing));
-    CHECK(refuses(files, "../outside/a/b", PATH_READ, "leads out"));
+    CHECK(refuses(files, "../outside/a/b", PATH_READ, "is outside the workspace"));
     return 0;
 }
 
@@ -151,9 +152,10 @@ static int loops(void *argument)
         files_link(files, to, from);
     }
     files_put(files, "long60", BL_TEXT("x"));
-    CHECK(refuses(files, "self", PATH_READ, "go round in a loop. Use the path of a real file."));
-    CHECK(refuses(files, "ping/x", PATH_WRITE, "go round in a loop"));
-    CHECK(refuses(files, "long0", PATH_READ, "go round in a loop"));
+    CHECK(refuses(files, "self", PATH_READ,
+                  "is a loop of symbolic links. Use the path of a real file."));
+    CHECK(refuses(files, "ping/x", PATH_WRITE, "is a loop of symbolic links"));
+    CHECK(refuses(files, "long0", PATH_READ, "is a loop of symbolic links"));
     CHECK(shows(files, "long30", PATH_READ, "long60"));
     return 0;
 }
@@ -175,17 +177,17 @@ static int malformed(void *argument)
         many[i] = '/';
     many[PATH_MAX - 3] = '\0';
     CHECK(refuses(files, many, PATH_WRITE, "too long"));
-    CHECK(refuses(files, name, PATH_READ, "too long for a path"));
+    CHECK(refuses(files, name, PATH_READ, "path too long"));
     CHECK(refuses(files, name, PATH_WRITE, "255 for each name"));
-    CHECK(refuses(files, "~/notes", PATH_WRITE, "'~' is not replaced by a home folder"));
+    CHECK(refuses(files, "~/notes", PATH_WRITE, "'~' is not expanded here"));
     CHECK(refuses(files, "a/", PATH_WRITE, "ends in '/'"));
     files_put(files, "file", BL_TEXT("x"));
-    CHECK(refuses(files, "file/below", PATH_READ, "is a file, and no folder"));
-    CHECK(refuses(files, "file/below/more", PATH_WRITE, "is a file, and no folder"));
+    CHECK(refuses(files, "file/below", PATH_READ, "is a file, not a folder"));
+    CHECK(refuses(files, "file/below/more", PATH_WRITE, "is a file, not a folder"));
     CHECK(shows(files, "./~", PATH_WRITE, "~"));
     files->toolbox.workspace = "/belay-no-such-folder";
     files_pin(files);
-    CHECK(refuses(files, "a", PATH_WRITE, "The workspace '/belay-no-such-folder' is not there"));
+    CHECK(refuses(files, "a", PATH_WRITE, "The workspace '/belay-no-such-folder' does not exist"));
     bl_free(many);
     return 0;
 }
@@ -197,7 +199,7 @@ static int missing(void *argument)
     CHECK(refuses(files, "source/mian.c", PATH_READ,
                   "'source/mian.c' does not exist; did you mean 'main.c'?"));
     CHECK(refuses(files, "sources/main.c", PATH_READ,
-                  "does not exist, nor does a folder on the way to it; did you mean 'source'?"));
+                  "does not exist, nor does one of its parent folders; did you mean 'source'?"));
     CHECK(refuses(files, "zzz", PATH_READ, "'zzz' does not exist"));
     CHECK(refuses(files, "new/../x", PATH_WRITE, "does not exist"));
     CHECK(shows(files, "new/deep/x", PATH_WRITE, "new/deep/x"));
@@ -213,7 +215,7 @@ static int further_folders(void *argument)
     const char *text;
     files_put(files, "../extra/a", BL_TEXT("x"));
     files_put(files, "../skills/b", BL_TEXT("x"));
-    CHECK(refuses(files, "../extra/a", PATH_READ, "leads out"));
+    CHECK(refuses(files, "../extra/a", PATH_READ, "is outside the workspace"));
     files->toolbox.folders = folders;
     files->toolbox.readable = readable;
     files_pin(files);
@@ -222,12 +224,12 @@ static int further_folders(void *argument)
     CHECK(bl_text_ends_with(bl_text_from(path.root->path), BL_TEXT("/extra")));
     CHECK(resolve(files, "../skills/b", PATH_READ, &path, &text));
     CHECK(bl_text_ends_with(bl_text_from(path.root->path), BL_TEXT("/skills")));
-    CHECK(refuses(files, "../skills/b", PATH_WRITE, "may be read, but not written to"));
-    CHECK(refuses(files, "../outside/x", PATH_WRITE, "or of a folder added to it"));
+    CHECK(refuses(files, "../skills/b", PATH_WRITE, "is read-only: write inside the workspace"));
+    CHECK(refuses(files, "../outside/x", PATH_WRITE, "or inside an added folder"));
     return 0;
 }
 
-/* A folder is what it was at the start: one that takes its place is another. */
+/* The folder at the start is pinned: a folder that replaces it is a different one. */
 static int replaced_folders(void *argument)
 {
     struct files *files = argument;
@@ -245,29 +247,28 @@ static int replaced_folders(void *argument)
     CHECK_EQUAL(rename(readable[0], files_path(files, "older")), 0);
     files_link(files, "../outside", "build");
     files_link(files, "../outside", "skills");
-    CHECK(refuses(files, "build/new", PATH_WRITE, "leads out"));
-    CHECK(refuses(files, "skills/secret", PATH_READ, "leads out"));
+    CHECK(refuses(files, "build/new", PATH_WRITE, "is outside the workspace"));
+    CHECK(refuses(files, "skills/secret", PATH_READ, "is outside the workspace"));
     CHECK(resolve(files, "old/a", PATH_WRITE, &path, &text));
-    /* The workspace itself, by the user say. */
+    /* The workspace itself, for example by the user. */
     CHECK_EQUAL(rename(files->workspace, files_path(files, "../moved")), 0);
     CHECK_EQUAL(tool_path_open(&path, O_RDONLY), -ENOENT);
     CHECK_EQUAL(symlink("moved", files->workspace), 0);
     CHECK_EQUAL(tool_path_open(&path, O_RDONLY), -ESTALE);
-    CHECK(refuses(files, "old/a", PATH_WRITE, "is not the folder that it was at the start"));
+    CHECK(refuses(files, "old/a", PATH_WRITE, "was replaced by another folder"));
     CHECK_EQUAL(unlink(files->workspace), 0);
     CHECK_EQUAL(mkdir(files->workspace, 0777), 0);
-    CHECK(refuses(files, "new", PATH_WRITE, "is not the folder that it was at the start"));
+    CHECK(refuses(files, "new", PATH_WRITE, "was replaced by another folder"));
     return 0;
 }
 
-/* No link gives another name to a file that is guarded. */
+/* A link does not give a guarded file another name. */
 static int guarded_links(void *argument)
 {
     struct files *files = argument;
     files_put(files, ".git/config", BL_TEXT("x"));
     files_link(files, ".git", "other");
-    CHECK(
-        refuses(files, "other/hooks/pre-commit", PATH_WRITE, "Git may run what is written there"));
+    CHECK(refuses(files, "other/hooks/pre-commit", PATH_WRITE, "Git may execute it"));
     CHECK(shows(files, "other/config", PATH_READ, ".git/config"));
     CHECK(shows(files, ".git/config", PATH_WRITE, ".git/config"));
     return 0;
@@ -352,7 +353,7 @@ static int opens_without(void *argument)
     return 0;
 }
 
-/* Swaps a folder and a link that leads out, as fast as it can. */
+/* Swaps a folder and a link that leads out, as fast as possible. */
 struct swapper {
     char folder[160], link[160];
     atomic_bool end;
@@ -422,30 +423,30 @@ static int swapped(void *argument)
 
 FILES_TEST(paths_are_resolved_against_the_workspace, against_workspace)
 FILES_TEST(symlink_and_dot_dot_escapes_are_refused, escapes)
-FILES_TEST(nothing_is_told_of_what_is_outside, nothing_told)
+FILES_TEST(nothing_is_revealed_about_files_outside, nothing_told)
 FILES_TEST(links_that_stay_inside_are_followed, links_inside)
 FILES_TEST(symlink_loops_are_refused, loops)
-FILES_TEST(what_is_no_path_is_refused_with_what_to_do, malformed)
-FILES_TEST(what_is_missing_is_told_with_what_may_have_been_meant, missing)
+FILES_TEST(invalid_path_is_refused_with_a_remedy, malformed)
+FILES_TEST(missing_path_is_reported_with_a_suggestion, missing)
 FILES_TEST(added_folders_may_be_written_and_readable_ones_only_read, further_folders)
 FILES_TEST(a_replaced_folder_is_refused, replaced_folders)
-FILES_TEST(a_link_leads_to_no_guarded_file, guarded_links)
+FILES_TEST(guarded_file_is_refused_through_a_link, guarded_links)
 FILES_TEST(a_workspace_may_be_a_link_or_the_root, linked_workspace)
 FILES_TEST(both_ways_to_open_refuse_the_same, open_agrees)
-FILES_TEST(files_are_opened_where_openat2_is_not_to_be_had, opens_without)
+FILES_TEST(files_are_opened_without_openat2, opens_without)
 FILES_TEST(a_link_swapped_in_after_the_check_leads_nowhere, swapped)
 
 SUITE(path, cmocka_unit_test(paths_are_resolved_against_the_workspace),
       cmocka_unit_test(symlink_and_dot_dot_escapes_are_refused),
-      cmocka_unit_test(nothing_is_told_of_what_is_outside),
+      cmocka_unit_test(nothing_is_revealed_about_files_outside),
       cmocka_unit_test(links_that_stay_inside_are_followed),
       cmocka_unit_test(symlink_loops_are_refused),
-      cmocka_unit_test(what_is_no_path_is_refused_with_what_to_do),
-      cmocka_unit_test(what_is_missing_is_told_with_what_may_have_been_meant),
+      cmocka_unit_test(invalid_path_is_refused_with_a_remedy),
+      cmocka_unit_test(missing_path_is_reported_with_a_suggestion),
       cmocka_unit_test(added_folders_may_be_written_and_readable_ones_only_read),
       cmocka_unit_test(a_replaced_folder_is_refused),
-      cmocka_unit_test(a_link_leads_to_no_guarded_file),
+      cmocka_unit_test(guarded_file_is_refused_through_a_link),
       cmocka_unit_test(a_workspace_may_be_a_link_or_the_root),
       cmocka_unit_test(both_ways_to_open_refuse_the_same),
-      cmocka_unit_test(files_are_opened_where_openat2_is_not_to_be_had),
+      cmocka_unit_test(files_are_opened_without_openat2),
       cmocka_unit_test(a_link_swapped_in_after_the_check_leads_nowhere));

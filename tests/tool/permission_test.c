@@ -31,7 +31,7 @@ static const struct row rows[] = {
     {ASK, true, {0}, "ls", false},
     {READ, false, {0}, "ls", false},
     {READ, true, {0}, "ls", false},
-    /* A tool by its name. */
+    /* A tool by name. */
     {AUTO, false, {"+bash"}, "rm -rf /", true},
     {ASK, false, {"+bash"}, "echo $(ls) > file", true},
     {AUTO, false, {"+b*"}, "ls", true},
@@ -83,7 +83,7 @@ static const struct row rows[] = {
     {ASK, false, {"+bash(git * --dry-run)"}, "git push # --dry-run", false},
     {ASK, false, {"+bash(git * --dry-run)"}, "git push --dry-run", true},
     {ASK, false, {"+bash(git * --dry-run)"}, "git push '#' --dry-run", true},
-    /* What a pattern cannot look into. */
+    /* Syntax that a pattern cannot inspect. */
     {ASK, false, {"+bash(git *)"}, "git log $(rm -rf x)", false},
     {ASK, false, {"+bash(git *)"}, "git log \"$(rm -rf x)\"", false},
     {ASK, false, {"+bash(git *)"}, "git log `rm -rf x`", false},
@@ -106,7 +106,7 @@ static const struct row rows[] = {
     {ASK, false, {"+bash(git *)"}, "$GIT log", false},
     {ASK, false, {"+bash(git *)"}, "sudo git log", false},
     {ASK, false, {"+bash(git *)"}, "/tmp/evil/git log", false},
-    /* Deny wins, wherever the command hides. */
+    /* Deny wins, however the command is hidden. */
     {YOLO, false, {"-bash(rm *)"}, "rm -rf x", false},
     {YOLO, false, {"-bash(rm *)"}, "ls; rm -rf x", false},
     {YOLO, false, {"-bash(rm *)"}, "echo $(rm -rf x)", false},
@@ -155,7 +155,7 @@ static void every_row_of_the_table_holds(void **state)
                      rows[i].rules[0] != NULL ? rows[i].rules[0] : "no rules", rows[i].command,
                      may ? "allowed" : reason);
         assert_true(may == (reason[0] == '\0'));
-        bool denied = strncmp(reason, "denied by the rule", 18) == 0;
+        bool denied = strncmp(reason, "denied by rule", 14) == 0;
         assert_int_equal(permit == BL_PERMIT_ASK, !may && !denied && rows[i].mode == ASK);
         bl_permissions_free(permissions);
     }
@@ -172,43 +172,75 @@ static void assert_reason(const struct row *row, const char *expected)
     bl_permissions_free(permissions);
 }
 
-static void a_refusal_says_why_and_what_to_do(void **state)
+/* Joined by blanks; empty if there are none. */
+static void assert_rules(const struct row *row, const char *expected)
 {
-    (void)state;
-    assert_reason(&(struct row){AUTO, false, {0}, "make", false},
-                  "not in a sandbox here: allow it with --allow 'bash(make *)' or --yolo");
-    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log; ls -l", false},
-                  "no rule allows 'ls -l'; not in a sandbox here: allow it with --allow "
-                  "'bash(make *)' or --yolo");
-    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log $(ls)", false},
-                  "it holds command substitution, which a pattern cannot allow; not in a sandbox "
-                  "here: allow it with --allow 'bash' or --yolo");
-    assert_reason(&(struct row){READ, false, {"+bash"}, "ls", false},
-                  "permission mode read-only does not run bash");
-    assert_reason(&(struct row){YOLO, false, {"-bash(rm *)"}, "rm x", false},
-                  "denied by the rule 'bash(rm *)'");
+    struct bl_permissions *permissions = permissions_of(row);
+    struct permission_question question = {.tool = "bash",
+                                           .kind = SUBJECT_COMMAND,
+                                           .subject = bl_text_from(row->command),
+                                           .contained = row->sandboxed};
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(joined, 1024);
+    const char *const *rules = permission_rules_allowing(permissions, &arena, &question);
+    for (size_t i = 0; rules[i] != NULL; i++)
+        bl_buffer_printf(&joined, "%s%s", i > 0 ? " " : "", rules[i]);
+    bl_buffer_append_byte(&joined, '\0');
+    assert_string_equal(joined.data, expected);
+    bl_permissions_free(permissions);
 }
 
-static void a_question_says_what_is_to_be_run_and_why_it_is_asked(void **state)
+static void rules_that_would_allow_a_refused_call_are_found(void **state)
 {
     (void)state;
-    char command[600], expected[600] = "bash wants to run: ";
-    assert_reason(&(struct row){ASK, true, {0}, "make -j2", false}, "bash wants to run: make -j2");
+    assert_rules(&(struct row){AUTO, false, {0}, "echo hi", false}, "bash(echo *)");
+    assert_rules(&(struct row){AUTO, false, {0}, "make && git push origin && make", false},
+                 "bash(make *) bash(git push *)");
+    assert_rules(&(struct row){ASK, false, {"+bash(make *)"}, "make; ls", false},
+                 "bash(make *) bash(ls *)");
+    assert_rules(&(struct row){AUTO, false, {0}, "rm -rf x", false}, "bash(rm -rf x)");
+    assert_rules(&(struct row){AUTO, false, {0}, "echo $(ls)", false}, "bash");
+    assert_rules(&(struct row){AUTO, false, {"-bash(rm *)"}, "rm x", false}, "");
+    assert_rules(&(struct row){AUTO, false, {"-bash"}, "echo hi", false}, "");
+    assert_rules(&(struct row){READ, false, {0}, "echo hi", false}, "");
+    assert_rules(&(struct row){AUTO, true, {0}, "echo hi", true}, "");
+}
+
+static void a_refusal_says_why(void **state)
+{
+    (void)state;
+    assert_reason(&(struct row){AUTO, false, {0}, "make", false}, "it would run outside a sandbox");
+    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log; ls -l", false},
+                  "no rule allows 'ls -l'; it would run outside a sandbox");
+    assert_reason(&(struct row){AUTO, false, {"+bash(git *)"}, "git log $(ls)", false},
+                  "it contains command substitution, which a pattern cannot allow; it would run "
+                  "outside a sandbox");
+    assert_reason(&(struct row){READ, false, {"+bash"}, "ls", false},
+                  "permission mode read-only does not allow bash");
+    assert_reason(&(struct row){YOLO, false, {"-bash(rm *)"}, "rm x", false},
+                  "denied by rule 'bash(rm *)'");
+}
+
+static void question_names_the_command_and_the_reason(void **state)
+{
+    (void)state;
+    char command[600], expected[600] = "Allow bash to run: ";
+    assert_reason(&(struct row){ASK, true, {0}, "make -j2", false}, "Allow bash to run: make -j2?");
     assert_reason(&(struct row){ASK, false, {"+bash(git *)"}, "git log; ls -l", false},
-                  "bash wants to run: git log; ls -l (no rule allows 'ls -l')");
+                  "Allow bash to run: git log; ls -l? (no rule allows 'ls -l')");
     assert_reason(&(struct row){ASK, false, {"+bash(git *)"}, "git log `ls`", false},
-                  "bash wants to run: git log `ls` (it holds command substitution, which a pattern "
-                  "cannot allow)");
-    /* What a terminal obeys, or shows from right to left, is not shown. */
+                  "Allow bash to run: git log `ls`? (it contains command substitution, which a "
+                  "pattern cannot allow)");
+    /* Characters that a terminal obeys, or shows from right to left, are replaced. */
     assert_reason(&(struct row){ASK, false, {0}, "ls\n\x1b[2Jrm \xE2\x80\xAEtxt.exe\tx", false},
-                  "bash wants to run: ls\\n\xEF\xBF\xBD[2Jrm \xEF\xBF\xBDtxt.exe x");
+                  "Allow bash to run: ls\\n\xEF\xBF\xBD[2Jrm \xEF\xBF\xBDtxt.exe x?");
     memset(command, 'a', sizeof command - 1);
     command[sizeof command - 1] = '\0';
     memset(expected + 19, 'a', 236);
     assert_reason(&(struct row){ASK, false, {0}, command, false}, expected);
 }
 
-static void characters_that_a_terminal_obeys_are_not_shown(void **state)
+static void terminal_controls_are_not_shown(void **state)
 {
     (void)state;
     static const struct {
@@ -239,7 +271,7 @@ static void characters_that_a_terminal_obeys_are_not_shown(void **state)
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         char command[16], expected[64];
         snprintf(command, sizeof command, "a%sz", cases[i].bytes);
-        snprintf(expected, sizeof expected, "bash wants to run: a%sz",
+        snprintf(expected, sizeof expected, "Allow bash to run: a%sz?",
                  cases[i].shown ? cases[i].bytes : "\xEF\xBF\xBD");
         assert_reason(&(struct row){ASK, false, {0}, command, false}, expected);
     }
@@ -257,8 +289,7 @@ static void a_guarded_path_is_refused_with_the_rule_that_allows_it(void **state)
     char reason[256];
     assert_int_equal(permission_decide(permissions, &question, reason, sizeof reason),
                      BL_PERMIT_DENIED);
-    assert_string_equal(reason, "git runs what this file says: allow it with --allow "
-                                "'write(.git/config)' or --yolo");
+    assert_string_equal(reason, "git runs what this file says");
     bl_permissions_free(permissions);
 }
 
@@ -296,7 +327,7 @@ static enum bl_permit decide_path(const struct bl_permissions *permissions, cons
     return permission_decide(permissions, &question, reason, sizeof reason);
 }
 
-static void what_reads_is_allowed_unless_it_is_denied(void **state)
+static void reading_is_allowed_unless_denied(void **state)
 {
     (void)state;
     static const enum bl_permission_mode modes[] = {ASK, AUTO, READ, YOLO};
@@ -310,7 +341,7 @@ static void what_reads_is_allowed_unless_it_is_denied(void **state)
     }
 }
 
-static void what_no_rule_names_is_decided_by_the_mode(void **state)
+static void mode_decides_where_no_rule_does(void **state)
 {
     (void)state;
     static const struct {
@@ -331,7 +362,7 @@ static void what_no_rule_names_is_decided_by_the_mode(void **state)
     }
 }
 
-static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(void **state)
+static void path_rule_is_compared_with_relative_and_absolute_path(void **state)
 {
     (void)state;
     static const struct {
@@ -368,7 +399,8 @@ static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(
         bool denied = decide_path(permissions, "read", cases[i].path, true) == BL_PERMIT_DENIED;
         if (denied != cases[i].denied)
             fail_msg("%s: %s", cases[i].rule, cases[i].path);
-        /* What shows a file otherwise is denied with it, and can be asked beforehand. */
+        /* Tools that show a file in other ways are denied with it, which can be queried
+         * beforehand. */
         denied = decide_path(permissions, "grep", cases[i].path, true) == BL_PERMIT_DENIED;
         assert_int_equal(denied, cases[i].denied);
         char absolute[128];
@@ -389,8 +421,8 @@ static void a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path(
     free(kept);
 }
 
-/* Of ~/.ssh and ~/.gnupg, those that commands may see. */
-static void a_secret_is_shown_by_a_rule_that_names_it_for_reading(void **state)
+/* Of ~/.ssh and ~/.gnupg, returns those that commands can see. */
+static void secret_is_visible_if_a_rule_names_it_for_reading(void **state)
 {
     (void)state;
     static const struct {
@@ -439,7 +471,7 @@ static void a_secret_is_shown_by_a_rule_that_names_it_for_reading(void **state)
     free(kept);
 }
 
-static void a_rule_for_the_home_holds_where_the_home_is_a_link(void **state)
+static void rule_for_the_home_applies_if_the_home_is_a_link(void **state)
 {
     (void)state;
     const char *home = getenv("HOME");
@@ -461,29 +493,26 @@ static void a_rule_for_the_home_holds_where_the_home_is_a_link(void **state)
     free(kept);
 }
 
-static void what_is_not_a_rule_is_refused_and_shown(void **state)
+static void invalid_rule_is_refused_and_shown(void **state)
 {
     (void)state;
     static const struct {
         const char *rule, *message;
     } cases[] = {
-        {"", "'' is not a rule: it begins with the name of a tool (at character 1)"},
-        {"(git *)", "'(git *)' is not a rule: it begins with the name of a tool (at character 1)"},
-        {"bash(git", "'bash(git' is not a rule: there is no ')' at the end (at character 9)"},
-        {"bash(git) x",
-         "'bash(git) x' is not a rule: there is no ')' at the end (at character 12)"},
-        {"bash()", "'bash()' is not a rule: the pattern is empty (at character 6)"},
-        {"bash( )", "'bash( )' is not a rule: the pattern is empty (at character 6)"},
+        {"", "'' is not a rule: expected the name of a tool (at character 1)"},
+        {"(git *)", "'(git *)' is not a rule: expected the name of a tool (at character 1)"},
+        {"bash(git", "'bash(git' is not a rule: missing ')' at the end (at character 9)"},
+        {"bash(git) x", "'bash(git) x' is not a rule: missing ')' at the end (at character 12)"},
+        {"bash()", "'bash()' is not a rule: empty pattern (at character 6)"},
+        {"bash( )", "'bash( )' is not a rule: empty pattern (at character 6)"},
         {"ba sh",
-         "'ba sh' is not a rule: this cannot stand in the name of a tool (at character 3)"},
+         "'ba sh' is not a rule: invalid character in the name of a tool (at character 3)"},
         {"network(x)", "'network(x)' is not a rule: this tool takes no pattern (at character 8)"},
         {"todo(x)", "'todo(x)' is not a rule: this tool takes no pattern (at character 5)"},
         {"mcp__a__b(x)",
          "'mcp__a__b(x)' is not a rule: this tool takes no pattern (at character 10)"},
-        {"bash(rm (x)",
-         "'bash(rm (x)' is not a rule: the parentheses do not match (at character 6)"},
-        {"bash(rm) x)",
-         "'bash(rm) x)' is not a rule: the parentheses do not match (at character 6)"},
+        {"bash(rm (x)", "'bash(rm (x)' is not a rule: unbalanced parentheses (at character 6)"},
+        {"bash(rm) x)", "'bash(rm) x)' is not a rule: unbalanced parentheses (at character 6)"},
     };
     struct bl_permissions *permissions = bl_permissions_new(ASK);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -515,7 +544,7 @@ static void a_rule_for_an_unknown_tool_is_refused_with_a_suggestion(void **state
         {"qqqqqqqq", "unknown tool 'qqqqqqqq' in rule 'qqqqqqqq'",
          "run belay tools to list the tools"},
         {"mcp__git", "unknown tool 'mcp__git' in rule 'mcp__git'",
-         "tools of an MCP server are named mcp__SERVER__TOOL or mcp__SERVER__*"},
+         "name a tool of an MCP server as mcp__SERVER__TOOL, or all of them as mcp__SERVER__*"},
     };
     static const char *const known[] = {
         "bash",      "task(worker)", "exec",   "wait",         "network",
@@ -539,7 +568,7 @@ static void a_rule_for_an_unknown_tool_is_refused_with_a_suggestion(void **state
 static void modes_have_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"ask", "auto", "read-only", "yolo"};
+    static const char *const names[] = {"ask", "auto", "read-only", "plan", "yolo"};
     struct bl_error error = {0};
     enum bl_permission_mode mode;
     for (size_t i = 0; i < BL_COUNT(names); i++) {
@@ -547,7 +576,7 @@ static void modes_have_names(void **state)
         assert_string_equal(bl_permission_mode_name(mode), names[i]);
     }
     assert_int_equal(bl_permission_mode_parse("all", &mode, &error), BL_EINVAL);
-    assert_string_equal(error.hint, "it is ask, auto, read-only or yolo");
+    assert_string_equal(error.hint, "expected ask, auto, read-only, plan or yolo");
 }
 
 static void read_only_is_the_narrowest_mode_and_yolo_the_widest(void **state)
@@ -557,6 +586,11 @@ static void read_only_is_the_narrowest_mode_and_yolo_the_widest(void **state)
     for (size_t i = 0; i < BL_COUNT(modes); i++)
         for (size_t j = 0; j < BL_COUNT(modes); j++)
             assert_int_equal(bl_permission_mode_wider(modes[i], modes[j]), i > j);
+    /* An approved plan leads to ask or auto. */
+    for (size_t i = 0; i < BL_COUNT(modes); i++) {
+        assert_int_equal(bl_permission_mode_wider(BL_PERMISSION_PLAN, modes[i]), i == 0);
+        assert_int_equal(bl_permission_mode_wider(modes[i], BL_PERMISSION_PLAN), i > 0);
+    }
 }
 
 static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **state)
@@ -582,18 +616,19 @@ static void the_network_is_opened_by_its_name_and_denied_by_a_star_too(void **st
 }
 
 SUITE(permission, cmocka_unit_test(every_row_of_the_table_holds),
-      cmocka_unit_test(a_refusal_says_why_and_what_to_do),
-      cmocka_unit_test(a_question_says_what_is_to_be_run_and_why_it_is_asked),
-      cmocka_unit_test(characters_that_a_terminal_obeys_are_not_shown),
+      cmocka_unit_test(a_refusal_says_why),
+      cmocka_unit_test(rules_that_would_allow_a_refused_call_are_found),
+      cmocka_unit_test(question_names_the_command_and_the_reason),
+      cmocka_unit_test(terminal_controls_are_not_shown),
       cmocka_unit_test(a_guarded_path_is_refused_with_the_rule_that_allows_it),
       cmocka_unit_test(read_only_is_the_narrowest_mode_and_yolo_the_widest),
       cmocka_unit_test(a_reason_is_cut_at_a_character),
-      cmocka_unit_test(what_reads_is_allowed_unless_it_is_denied),
-      cmocka_unit_test(what_no_rule_names_is_decided_by_the_mode),
-      cmocka_unit_test(a_rule_for_paths_is_held_against_the_relative_and_the_absolute_path),
-      cmocka_unit_test(a_secret_is_shown_by_a_rule_that_names_it_for_reading),
-      cmocka_unit_test(a_rule_for_the_home_holds_where_the_home_is_a_link),
-      cmocka_unit_test(what_is_not_a_rule_is_refused_and_shown),
+      cmocka_unit_test(reading_is_allowed_unless_denied),
+      cmocka_unit_test(mode_decides_where_no_rule_does),
+      cmocka_unit_test(path_rule_is_compared_with_relative_and_absolute_path),
+      cmocka_unit_test(secret_is_visible_if_a_rule_names_it_for_reading),
+      cmocka_unit_test(rule_for_the_home_applies_if_the_home_is_a_link),
+      cmocka_unit_test(invalid_rule_is_refused_and_shown),
       cmocka_unit_test(a_rule_for_an_unknown_tool_is_refused_with_a_suggestion),
       cmocka_unit_test(modes_have_names),
       cmocka_unit_test(the_network_is_opened_by_its_name_and_denied_by_a_star_too));

@@ -26,7 +26,7 @@ static int misfits(void *argument)
     box_init(&box, BL_MECHANISM_NONE);
     box_open(&box);
     bl_arena_init(&arena);
-    /* Without MCP servers there is nothing to make anew. */
+    /* Without MCP servers there is nothing to refresh. */
     bl_toolbox_refresh(box.toolbox);
     CHECK_EQUAL(bl_toolbox_tools(box.toolbox)->offer_count, TOOL_COUNT);
     const struct bl_tool_offer *offer = bl_toolbox_tools(box.toolbox)->offers;
@@ -53,13 +53,13 @@ static int refusals(void *argument)
     static const struct {
         const char *input, *text;
     } cases[] = {
-        {"{\"command\":\"touch ran\\u0000\"}", "holds a NUL"},
-        {"{}", "it needs a 'command' to run, or the id of a 'job'"},
-        {"{\"stop\":true}", "it needs a 'command' to run, or the id of a 'job'"},
-        {"{\"command\":\"touch ran\",\"job\":\"job_1\"}", "exclude each other"},
-        {"{\"command\":\"touch ran\",\"stop\":true}", "'stop' belongs to a 'job'"},
-        {"{\"job\":\"job_1\",\"timeout_ms\":5}", "belong to a 'command', not to a 'job'"},
-        {"{\"job\":\"job_1\",\"background\":true}", "belong to a 'command', not to a 'job'"},
+        {"{\"command\":\"touch ran\\u0000\"}", "contains a NUL"},
+        {"{}", "missing 'command' or 'job'"},
+        {"{\"stop\":true}", "missing 'command' or 'job'"},
+        {"{\"command\":\"touch ran\",\"job\":\"job_1\"}", "are mutually exclusive"},
+        {"{\"command\":\"touch ran\",\"stop\":true}", "'stop' requires 'job'"},
+        {"{\"job\":\"job_1\",\"timeout_ms\":5}", "require 'command', not 'job'"},
+        {"{\"job\":\"job_1\",\"background\":true}", "require 'command', not 'job'"},
     };
     static struct box box;
     (void)argument;
@@ -78,7 +78,7 @@ static int refusals(void *argument)
     return 0;
 }
 
-static void an_input_that_does_not_fit_is_not_run(void **state)
+static void call_with_invalid_input_is_not_run(void **state)
 {
     (void)state;
     run_in_loop(refusals, NULL);
@@ -104,7 +104,7 @@ static int too_long(void *argument)
     return 0;
 }
 
-static void a_command_that_no_system_takes_is_refused(void **state)
+static void command_beyond_system_limits_is_refused(void **state)
 {
     (void)state;
     run_in_loop(too_long, NULL);
@@ -123,13 +123,13 @@ static int unknown(void *argument)
     CHECK_EQUAL(tools->permit(tools->context, &box.call, reason, sizeof reason), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(tools->call(tools->context, &box.call, &box.result, &box.error), 0);
     CHECK(box.result.is_error);
-    CHECK(strcmp(box_text(&box), "There is no tool 'shell'. There are: bash, read, write, edit, "
-                                 "glob, grep, ls, todo") == 0);
+    CHECK(strcmp(box_text(&box), "Unknown tool 'shell'. Available tools: bash, read, write, edit, "
+                                 "glob, grep, ls, todo, fetch") == 0);
     box_done(&box);
     return 0;
 }
 
-static void a_tool_that_is_not_there_is_named_with_those_that_are(void **state)
+static void unknown_tool_is_reported_with_the_available_ones(void **state)
 {
     (void)state;
     run_in_loop(unknown, NULL);
@@ -148,8 +148,8 @@ static int permits(void *argument)
     CHECK_EQUAL(bl_toolbox_sandbox(box.toolbox), BL_SANDBOX_OFF);
     CHECK(box_permit(&box, "echo x", reason, sizeof reason));
     CHECK(!box_permit(&box, "rm x", reason, sizeof reason));
-    CHECK(strstr(reason, "no rule allows 'rm x'; not in a sandbox here") != NULL);
-    /* Of a long command 80 bytes are shown. */
+    CHECK(strstr(reason, "no rule allows 'rm x'; it would run outside a sandbox") != NULL);
+    /* Of a long command, 80 bytes are shown. */
     char command[82], expected[128];
     for (size_t size = 80; size <= 81; size++) {
         snprintf(command, sizeof command, "rm %0*d", (int)size - 3, 0);
@@ -209,20 +209,19 @@ static int unavailable(void *argument)
     CHECK_EQUAL(bl_toolbox_new(&box.options, &box.toolbox, &box.error), BL_ENOTSUP);
     CHECK(strstr(box.error.message, "the sandbox is not available") != NULL);
     CHECK(box.error.hint[0] != '\0');
-    /* Where nobody asked for it there is none, and what needs it is refused. */
+    /* If it was not requested there is none, and calls that need it are refused. */
     bl_permissions_free(box.permissions);
     box.options.permissions = box.permissions = bl_permissions_new(BL_PERMISSION_AUTO);
     box.options.sandbox_chosen = false;
     box_open(&box);
     CHECK_EQUAL(bl_toolbox_sandbox(box.toolbox), BL_SANDBOX_OFF);
     CHECK(!box_permit(&box, "make", reason, sizeof reason));
-    CHECK(strcmp(reason, "not in a sandbox here: allow it with --allow 'bash(make *)' or --yolo") ==
-          0);
+    CHECK(strcmp(reason, "it would run outside a sandbox") == 0);
     box_done(&box);
     return 0;
 }
 
-/* In a process of its own: what the machine has is asked once. */
+/* Runs in its own process, because the machine's sandbox is checked only once. */
 int toolbox_role(void)
 {
     if (getenv(JOB_ROLE) != NULL)
@@ -255,8 +254,8 @@ static int offers(void *argument)
     box_init(&box, BL_MECHANISM_NONE);
     box_open(&box);
     const struct bl_tools *tools = bl_toolbox_tools(box.toolbox);
-    static const char *const names[] = {"bash", "read", "write", "edit",
-                                        "glob", "grep", "ls",    "todo"};
+    static const char *const names[] = {"bash", "read", "write", "edit", "glob",
+                                        "grep", "ls",   "todo",  "fetch"};
     CHECK_EQUAL(tools->offer_count, BL_COUNT(names));
     for (size_t i = 0; i < BL_COUNT(names); i++) {
         const struct bl_tool_offer *offer = &tools->offers[i];
@@ -264,14 +263,14 @@ static int offers(void *argument)
         CHECK(strlen(offer->description) > 40);
         CHECK_EQUAL(bl_json_read(&arena, offer->schema, NULL, &schema, NULL), 0);
         CHECK(bl_json_is(bl_json_get(schema, BL_TEXT("properties")), BL_JSON_OBJECT));
-        /* Providers refuse what begins with a choice. */
+        /* Providers reject schemas that begin with a choice. */
         CHECK(bl_text_equal(bl_json_text(bl_json_get(schema, BL_TEXT("type"))), BL_TEXT("object")));
         CHECK(bl_json_get(schema, BL_TEXT("oneOf")) == NULL);
         CHECK(bl_json_get(schema, BL_TEXT("anyOf")) == NULL);
         CHECK(offer->compiled != NULL);
         CHECK_EQUAL(bl_json_schema_ignored(offer->compiled, 0).size, 0);
-        /* What only reads may run beside others. */
-        CHECK_EQUAL(offer->parallel, i == 1 || (i >= 4 && i <= 6));
+        /* Tools that only read may run in parallel. */
+        CHECK_EQUAL(offer->parallel, i == 1 || (i >= 4 && i <= 6) || i == 8);
     }
     CHECK(strstr(tools->offers[0].description, "Runs a command with ") != NULL);
     bl_arena_done(&arena);
@@ -279,13 +278,13 @@ static int offers(void *argument)
     return 0;
 }
 
-static void what_is_offered_has_a_schema(void **state)
+static void each_offered_tool_has_a_schema(void **state)
 {
     (void)state;
     run_in_loop(offers, NULL);
 }
 
-/* Without bash in PATH it is sh, and the description says so. */
+/* If bash is not in PATH, sh is used, and the description says so. */
 static int without_bash(void *argument)
 {
     static struct box box;
@@ -311,7 +310,7 @@ static int without_bash(void *argument)
     return 0;
 }
 
-static void without_bash_there_is_sh(void **state)
+static void sh_is_used_without_bash(void **state)
 {
     (void)state;
     run_in_loop(without_bash, NULL);
@@ -319,7 +318,7 @@ static void without_bash_there_is_sh(void **state)
 
 /* ---- Paths and permissions ---- */
 
-/* A box in that mode, with two rules at most, as in permission_test.c. */
+/* Opens a box in that mode, with two rules at most, as in permission_test.c. */
 static void open_with(struct box *box, enum bl_permission_mode mode, const char *const *rules)
 {
     box_init(box, BL_MECHANISM_NONE);
@@ -349,13 +348,13 @@ static int path_rules(void *argument)
     CHECK_EQUAL(WRITE("src/new.c"), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(WRITE("alias/new.c"), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(WRITE("./src/../src/new.c"), BL_PERMIT_ALLOWED);
-    /* What leads out of the folder by its name, or by a link, is not in it. */
+    /* A path that leads out of the folder by its name, or through a link, is not in it. */
     CHECK_EQUAL(WRITE("src/../new.c"), BL_PERMIT_ASK);
-    CHECK(strcmp(reason, "write wants to change: new.c (no rule allows 'new.c')") == 0);
+    CHECK(strcmp(reason, "Allow write to new.c? (no rule allows 'new.c')") == 0);
     CHECK_EQUAL(WRITE("src/up/new.c"), BL_PERMIT_ASK);
     CHECK_EQUAL(WRITE("vault/x"), BL_PERMIT_DENIED);
-    CHECK(strcmp(reason, "denied by the rule '*(vault/**)'") == 0);
-    /* What leads out of the workspace is not run: its result says why. */
+    CHECK(strcmp(reason, "denied by rule '*(vault/**)'") == 0);
+    /* A path that leads out of the workspace is not used: the result says why. */
     CHECK_EQUAL(WRITE("/etc/passwd"), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(box_use(&box, "write", "{\"path\":\"/belay-no\",\"content\":\"x\"}"), 0);
     CHECK(box.result.is_error);
@@ -376,7 +375,7 @@ static int path_rules(void *argument)
     return 0;
 }
 
-static void rules_are_held_against_where_a_path_leads(void **state)
+static void rules_apply_to_the_resolved_path(void **state)
 {
     (void)state;
     run_in_loop(path_rules, NULL);
@@ -399,7 +398,7 @@ static int path_modes(void *argument)
         CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), cases[i].permit);
         CHECK_EQUAL(DECIDE("read", "{\"path\":\"a\"}"), BL_PERMIT_ALLOWED);
         CHECK_EQUAL(DECIDE("todo", "{\"todos\":[]}"), BL_PERMIT_ALLOWED);
-        /* An answer that is to be remembered is a rule from now on. */
+        /* A remembered answer is a rule from now on. */
         if (cases[i].permit == BL_PERMIT_ASK) {
             CHECK_EQUAL(bl_permissions_add(box.permissions, true, "write(a)", NULL), 0);
             CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), BL_PERMIT_ALLOWED);
@@ -409,7 +408,7 @@ static int path_modes(void *argument)
     return 0;
 }
 
-static void what_stays_in_the_workspace_runs_in_mode_auto(void **state)
+static void calls_within_the_workspace_run_in_mode_auto(void **state)
 {
     (void)state;
     run_in_loop(path_modes, NULL);
@@ -434,7 +433,7 @@ static int read_only(void *argument)
     box.options.sandbox = BL_SANDBOX_READ_ONLY;
     box_open(&box);
     CHECK_EQUAL(DECIDE("write", "{\"path\":\"a\",\"content\":\"x\"}"), BL_PERMIT_DENIED);
-    CHECK(strcmp(reason, "the sandbox is read-only: nothing may be changed") == 0);
+    CHECK(strcmp(reason, "the sandbox is read-only") == 0);
     CHECK_EQUAL(DECIDE("read", "{\"path\":\"a\"}"), BL_PERMIT_ALLOWED);
     CHECK_EQUAL(DECIDE("bash", "{\"command\":\"ls\"}"), BL_PERMIT_ALLOWED);
     box_done(&box);
@@ -470,7 +469,7 @@ static int further_folders(void *argument)
     return 0;
 }
 
-static void further_folders_are_writable_in_the_sandbox_too(void **state)
+static void added_folders_are_writable_in_the_sandbox(void **state)
 {
     (void)state;
     needs_sandbox();
@@ -500,7 +499,7 @@ static void a_variable_that_is_allowed_reaches_commands(void **state)
     run_in_loop(variables, NULL);
 }
 
-/* ---- Rules for answers that are remembered ---- */
+/* ---- Rules for remembered answers ---- */
 
 static int remembered(void *argument)
 {
@@ -531,7 +530,7 @@ static int remembered(void *argument)
         const char *rule = box_rule(&box, cases[i].tool, cases[i].input);
         if (!CHECK(strcmp(rule, cases[i].rule) == 0))
             fprintf(stderr, "%s: '%s'\n", cases[i].input, rule);
-        /* It allows what it was made for. */
+        /* It allows the call it was created for. */
         if (rule[0] != '\0') {
             CHECK_EQUAL(bl_permissions_add(box.permissions, true, rule, NULL), 0);
             CHECK_EQUAL(DECIDE(cases[i].tool, cases[i].input), BL_PERMIT_ALLOWED);
@@ -547,7 +546,7 @@ static void always_means_calls_like_this_one(void **state)
     run_in_loop(remembered, NULL);
 }
 
-static void a_name_of_no_tool_is_refused_with_a_suggestion(void **state)
+static void unknown_tool_name_is_refused_with_a_suggestion(void **state)
 {
     static const char *const known[] = {"bash", "r*", "*", "mcp__server__tool", "mcp__server__*"};
     struct bl_error error = {0};
@@ -561,17 +560,17 @@ static void a_name_of_no_tool_is_refused_with_a_suggestion(void **state)
 }
 
 SUITE(toolbox, cmocka_unit_test(the_offered_schema_refuses_what_bash_cannot_run),
-      cmocka_unit_test(an_input_that_does_not_fit_is_not_run),
-      cmocka_unit_test(a_command_that_no_system_takes_is_refused),
-      cmocka_unit_test(a_tool_that_is_not_there_is_named_with_those_that_are),
+      cmocka_unit_test(call_with_invalid_input_is_not_run),
+      cmocka_unit_test(command_beyond_system_limits_is_refused),
+      cmocka_unit_test(unknown_tool_is_reported_with_the_available_ones),
       cmocka_unit_test(a_call_is_permitted_by_its_command),
       cmocka_unit_test(mode_auto_has_a_sandbox_where_the_machine_has_one),
       cmocka_unit_test(a_sandbox_that_was_asked_for_is_never_left_out),
-      cmocka_unit_test(what_is_offered_has_a_schema), cmocka_unit_test(without_bash_there_is_sh),
-      cmocka_unit_test(rules_are_held_against_where_a_path_leads),
-      cmocka_unit_test(what_stays_in_the_workspace_runs_in_mode_auto),
+      cmocka_unit_test(each_offered_tool_has_a_schema), cmocka_unit_test(sh_is_used_without_bash),
+      cmocka_unit_test(rules_apply_to_the_resolved_path),
+      cmocka_unit_test(calls_within_the_workspace_run_in_mode_auto),
       cmocka_unit_test(in_a_read_only_sandbox_no_tool_changes_a_file),
-      cmocka_unit_test(further_folders_are_writable_in_the_sandbox_too),
+      cmocka_unit_test(added_folders_are_writable_in_the_sandbox),
       cmocka_unit_test(a_variable_that_is_allowed_reaches_commands),
       cmocka_unit_test(always_means_calls_like_this_one),
-      cmocka_unit_test(a_name_of_no_tool_is_refused_with_a_suggestion));
+      cmocka_unit_test(unknown_tool_name_is_refused_with_a_suggestion));

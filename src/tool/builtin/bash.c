@@ -6,23 +6,23 @@
 
 #include "tool/parts.h"
 
-/* A command is one argument of a program, and the system takes none longer than 128 KiB. */
+/* A command is one argument of a program, which the system limits to 128 KiB. */
 #define COMMAND_MAX ((size_t)120 * 1000)
 #define PATH_SIZE   ((size_t)4096)
-/* Of notes below the output. */
+/* Size of the notes below the output. */
 #define NOTE_MAX ((size_t)512)
 
-/* One call under way. On the heap: a fiber's stack is small. */
+/* A running call. On the heap: a fiber's stack is small. */
 struct bash_run {
     struct bl_toolbox *toolbox;
     const struct bl_tool_call *call;
+    const struct tool_bash_input *input;
     struct tool_running running;
     struct output_text output;
-    struct bl_capture counted; /* keeps nothing: the valid text is kept, not what came */
+    struct bl_capture counted; /* keeps nothing: the valid text is kept instead of the raw bytes */
     struct bl_warden_end end;
     uint64_t started_ns;
-    int64_t timeout_ms; /* 0: none */
-    bool timed_out;     /* by its own limit, and not by a stop of the call */
+    bool timed_out; /* by its own timeout, not by a stop of the call */
 };
 
 /* ---- The shell ------------------------------------------------------------------------------- */
@@ -48,13 +48,13 @@ const char *tool_shell_find(void)
 static const char *bash_describe(const struct bl_toolbox *toolbox)
 {
 #define DESCRIPTION(shell)                                                                         \
-    "Runs a command with " shell " in the workspace and answers with what it prints (standard "    \
-    "output and error together) and how it ended. Each call is a new shell, without a terminal "   \
-    "and with nothing on standard input. Processes that it leaves behind are stopped. Long "       \
-    "output is shortened in the middle. 'timeout_ms' limits the time of this call. With "          \
-    "'background': true it answers at once with the id of a job, and the command runs on, also "   \
-    "when this turn has ended (a server, a watcher): {\"job\": ID} then reads what it has "        \
-    "printed since the last time and says whether it still runs, {\"job\": ID, \"stop\": true} "   \
+    "Runs a command with " shell " in the workspace and returns its output (standard output and "  \
+    "standard error combined) and how it ended. Each call starts a new shell, without a "          \
+    "terminal and with empty standard input. Processes left running when the command exits are "   \
+    "stopped. Long output is truncated in the middle. 'timeout_ms' limits the duration of the "    \
+    "call. With 'background': true, the call returns a job id immediately, and the command keeps " \
+    "running after this turn, as suits servers and watchers: {\"job\": ID} returns the output "    \
+    "since the last read and whether the job is still running, {\"job\": ID, \"stop\": true} "     \
     "stops it."
     return strcmp(toolbox->shell, "bash") == 0 ? DESCRIPTION("bash")
                                                : DESCRIPTION("sh (bash is not installed here)");
@@ -65,7 +65,7 @@ static const char *bash_describe(const struct bl_toolbox *toolbox)
 
 static size_t bash_note(char *out, size_t size, const char *format, ...) BL_PRINTF(3, 4);
 
-/* One line more; returns its length. */
+/* Appends one line; returns its length. */
 static size_t bash_note(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
@@ -103,21 +103,24 @@ size_t tool_command_note(const struct bl_warden_end *end, char *out, size_t size
                             : bash_note(out, size, "killed by signal %d%s\n", end->status, core);
     case BL_END_STOPPED: return 0;
     case BL_END_LIMIT: return bash_note(out, size, "stopped: too many processes\n");
-    case BL_END_LOST: return bash_note(out, size, "cut off: the process that held it was killed\n");
+    case BL_END_LOST: return bash_note(out, size, "interrupted: its warden was killed\n");
     }
     return 0;
 }
 
 static size_t note_end(const struct bash_run *run, char *out, size_t size)
 {
+    char duration[32];
     if (run->end.how != BL_END_STOPPED)
         return tool_command_note(&run->end, out, size);
-    if (run->timed_out)
-        return bash_note(out, size, "timed out after %" PRId64 " ms\n", run->timeout_ms);
+    if (run->timed_out) {
+        tool_timeout_format(run->input->timeout_ms, duration);
+        return bash_note(out, size, "timed out after %s\n", duration);
+    }
     return tool_stop_note(run->call->scope, run->started_ns, out, size);
 }
 
-/* Output, then a line for each thing that is not as it should be. */
+/* Fills in the output, then a line for each irregularity. */
 static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_result)
 {
     const struct bl_warden_end *end = &run->end;
@@ -126,7 +129,7 @@ static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_re
     size_t size = note_end(run, notes, sizeof notes);
     if (end->left_behind > 0)
         size += bash_note(notes + size, sizeof notes - size,
-                          "left behind and stopped: %" PRIu32 " %s\n", end->left_behind,
+                          "left running and stopped: %" PRIu32 " %s\n", end->left_behind,
                           bash_plural(end->left_behind));
     if (end->survivors == BL_SURVIVORS_UNKNOWN)
         size += bash_note(notes + size, sizeof notes - size,
@@ -139,7 +142,7 @@ static void bash_fill_result(struct bash_run *run, struct bl_tool_result *ret_re
     if (planted != NULL)
         size += bash_note(
             notes + size, sizeof notes - size,
-            "removed commondir from %.120s: Git would obey it outside of the sandbox\n", planted);
+            "removed commondir from %.120s: Git would use it outside of the sandbox\n", planted);
     output_text_write(&run->output, &text);
     if (size > 0 && text.size > 0 && text.data[text.size - 1] != '\n')
         bl_buffer_append_byte(&text, '\n');
@@ -186,13 +189,13 @@ static void bash_take_output(void *context, struct bl_text bytes)
     bash_tell(run, output_text_add(&run->output, bytes));
 }
 
-/* The command with its sandbox, in a warden, in the running fiber's scope. */
+/* Runs the command with its sandbox, in a warden, in the running fiber's scope. */
 static int bash_run_command(struct bash_run *run, struct bl_error *error)
 {
     const struct bl_tool_call *call = run->call;
-    struct bl_text text = bl_json_text(bl_json_get(call->input, BL_TEXT("command")));
     struct bl_command command;
-    int code = tool_command_prepare(run->toolbox, call->arena, text, &command, error);
+    int code =
+        tool_command_prepare(run->toolbox, call->arena, run->input->command, &command, error);
     command.id = call->id;
     command.name = call->name;
     command.capture = &run->counted;
@@ -205,14 +208,14 @@ static int bash_run_command(struct bash_run *run, struct bl_error *error)
     return code;
 }
 
-/* The same with the time limit of the call's own input around it. */
+/* The same under the timeout of the call's own input. */
 static int bash_run_timed(struct bash_run *run, struct bl_error *error)
 {
     struct bl_scope timed, *outer;
-    if (run->timeout_ms == 0)
+    if (run->input->timeout_ms == 0)
         return bash_run_command(run, error);
     bl_scope_init(&timed, run->call->scope);
-    bl_scope_set_deadline(&timed, tool_deadline_ns(run->timeout_ms));
+    bl_scope_set_deadline(&timed, tool_deadline_ns(run->input->timeout_ms));
     outer = bl_scope_enter(&timed);
     int code = bash_run_command(run, error);
     bl_scope_enter(outer);
@@ -222,14 +225,15 @@ static int bash_run_timed(struct bash_run *run, struct bl_error *error)
 }
 
 static int bash_run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                         struct bl_tool_result *ret_result, struct bl_error *error)
+                         const struct tool_bash_input *input, struct bl_tool_result *ret_result,
+                         struct bl_error *error)
 {
     struct bash_run *run = bl_zalloc(sizeof *run);
     run->toolbox = toolbox;
     run->call = call;
+    run->input = input;
     run->started_ns = bl_now_ns();
     run->running.control.hurry = toolbox->hurry;
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("timeout_ms")), &run->timeout_ms);
     bl_capture_init(&run->counted, 0);
     output_text_init(&run->output, toolbox->output_max);
     bl_list_push_back(&toolbox->running, &run->running.link);
@@ -252,11 +256,13 @@ static int bash_run_here(struct bl_toolbox *toolbox, const struct bl_tool_call *
 static int bash_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                      struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    if (bl_json_get(call->input, BL_TEXT("job")) != NULL)
-        return job_call(toolbox, call, ret_result, error);
-    if (bl_json_boolean(bl_json_get(call->input, BL_TEXT("background")), false))
-        return job_begin(toolbox, call, ret_result, error);
-    return bash_run_here(toolbox, call, ret_result, error);
+    struct tool_bash_input input;
+    bl_record_take(call->arena, &tool_bash_input, call->input, &input);
+    if (input.job.size > 0)
+        return job_call(toolbox, call, &input, ret_result);
+    if (input.background)
+        return job_begin(toolbox, call, &input, ret_result, error);
+    return bash_run_here(toolbox, call, &input, ret_result, error);
 }
 
 uint64_t tool_deadline_ns(int64_t timeout_ms)
@@ -267,54 +273,57 @@ uint64_t tool_deadline_ns(int64_t timeout_ms)
     return bl_time_add(bl_now_ns(), timeout_ns);
 }
 
-/* Either a command, or a job. The schema cannot say so: providers take none that begins with a
- * choice. */
-static const char *check_job(const struct bl_json *input)
+void tool_timeout_format(int64_t timeout_ms, char out[32])
 {
-    static const struct bl_text others[] = {BL_TEXT("timeout_ms"), BL_TEXT("background")};
-    if (bl_json_get(input, BL_TEXT("command")) != NULL)
-        return "'command' and 'job' exclude each other";
-    for (size_t i = 0; i < BL_COUNT(others); i++) {
-        const struct bl_json *value = bl_json_get(input, others[i]);
-        if (value != NULL && bl_json_boolean(value, true))
-            return "'timeout_ms' and 'background' belong to a 'command', not to a 'job'";
-    }
+    int64_t most_ms = INT64_MAX / (int64_t)BL_NS_PER_MS;
+    bl_duration_format((timeout_ms < most_ms ? timeout_ms : most_ms) * (int64_t)BL_NS_PER_MS, out);
+}
+
+/* Requires either a command or a job. The schema cannot express that: providers reject schemas that
+ * begin with a choice. */
+static const char *bash_check(const void *given)
+{
+    const struct tool_bash_input *input = given;
+    struct bl_text command = input->command;
+    if (input->job.size > 0 && command.size > 0)
+        return "'command' and 'job' are mutually exclusive";
+    if (input->job.size > 0)
+        return input->timeout_ms > 0 || input->background
+                   ? "'timeout_ms' and 'background' require 'command', not 'job'"
+                   : NULL;
+    if (command.size == 0)
+        return "missing 'command' or 'job'";
+    if (input->stop)
+        return "'stop' requires 'job'";
+    if (memchr(command.data, '\0', command.size) != NULL)
+        return "the command contains a NUL byte";
+    if (command.size > COMMAND_MAX)
+        return "the command is longer than 120,000 bytes (write it to a file, and run the file)";
     return NULL;
 }
 
-static const char *bash_check(const struct bl_json *input)
-{
-    const struct bl_json *value = bl_json_get(input, BL_TEXT("command"));
-    struct bl_text command = bl_json_text(value);
-    if (bl_json_get(input, BL_TEXT("job")) != NULL)
-        return check_job(input);
-    if (value == NULL)
-        return "it needs a 'command' to run, or the id of a 'job'";
-    if (bl_json_boolean(bl_json_get(input, BL_TEXT("stop")), false))
-        return "'stop' belongs to a 'job'";
-    if (memchr(command.data, '\0', command.size) != NULL)
-        return "the command holds a NUL, at which a shell would end it";
-    if (command.size > COMMAND_MAX)
-        return "the command is longer than 120,000 bytes (write a file, and run that)";
-    return NULL;
-}
+#define BL_RECORD_STRUCT struct tool_bash_input
+static const struct bl_member bash_members[] = {
+    BL_MEMBER_TEXT("command", command, .optional = true, .least = 1,
+                   .about = "Shell command to run."),
+    BL_MEMBER_INTEGER("timeout_ms", timeout_ms, .optional = true, .least = 1,
+                      .about = "Timeout in milliseconds."),
+    BL_MEMBER_BOOLEAN("background", background, .optional = true,
+                      .about = "Run in the background, and return a job id immediately."),
+    BL_MEMBER_TEXT("job", job, .optional = true, .least = 1,
+                   .about = "Instead of a command: id of the job whose new output to read."),
+    BL_MEMBER_BOOLEAN("stop", stop, .optional = true, .about = "Stop that job."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_bash_input =
+    BL_RECORD("input of bash", struct tool_bash_input, bash_members, .closed = true);
 
 const struct tool_entry tool_bash = {
     .name = "bash",
-    .subject = "command",
+    .subject = offsetof(struct tool_bash_input, command),
     .kind = SUBJECT_COMMAND,
-    .schema = "{\"type\":\"object\",\"properties\":{"
-              "\"command\":{\"type\":\"string\",\"minLength\":1,"
-              "\"description\":\"What to run, as a shell takes it.\"},"
-              "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,"
-              "\"description\":\"Stop it after so many milliseconds.\"},"
-              "\"background\":{\"type\":\"boolean\","
-              "\"description\":\"Answer at once with the id of a job, and let it run on.\"},"
-              "\"job\":{\"type\":\"string\",\"minLength\":1,"
-              "\"description\":\"In place of a command: the job whose new output to read.\"},"
-              "\"stop\":{\"type\":\"boolean\","
-              "\"description\":\"Stop that job.\"}},"
-              "\"additionalProperties\":false}",
+    .input = &tool_bash_input,
     .describe = bash_describe,
     .check = bash_check,
     .call = bash_call,

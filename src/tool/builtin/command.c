@@ -1,15 +1,15 @@
 /* Design notes.
  *
- * For denying, a pattern is held against everything that could be a command: quotes are ignored,
- * and so is whether the text between two separators is code or data. That catches accidents and the
- * plain tricks; it cannot catch a program that is told by other means what to run. What holds
- * against that is the sandbox. */
+ * A denying pattern is compared with everything that could be a command: quotes are ignored, and so
+ * is whether the text between two separators is code or data. That catches accidents and plain
+ * tricks; it cannot catch a program that learns in other ways what to run. The sandbox protects
+ * against that. */
 #include <ctype.h>
 
 #include "search.h"
 #include "shell.h"
 
-/* Of a pattern that is made for a command: people are to read it. */
+/* Maximum size of a pattern suggested for a command: users must be able to read it. */
 #define PATTERN_MAX ((size_t)400)
 
 /* ---- Mentions -------------------------------------------------------------------------------- */
@@ -28,11 +28,11 @@ bool shell_runs_others(struct bl_text program)
         "ssh-agent", "stdbuf",   "strace",  "su",       "sudo",    "systemd-run", "taskset",
         "tcsh",      "time",     "timeout", "toybox",   "trap",    "uname26",     "unbuffer",
         "unshare",   "valgrind", "watch",   "x86_64",   "xargs",   "zsh",         NULL};
-    /* The loader of programs runs the one that it is given. */
+    /* The program loader runs the program that it is given. */
     return shell_is_listed(program, words) || bl_text_starts_with(program, BL_TEXT("ld-linux"));
 }
 
-/* How the expansions of a command are read, where it has any: nobody knows their values. */
+/* How to read the expansions of a command, whose values are unknown. */
 enum command_reading {
     READ_AS_WRITTEN,
     READ_AS_NOTHING, /* r${x}m */
@@ -40,12 +40,12 @@ enum command_reading {
     READING_COUNT,
 };
 
-/* What is looked for, and where to write while looking. */
+/* The pattern to search for, and work space for the search. */
 struct command_search {
     struct bl_text glob;
-    struct bl_text name; /* its first word; empty: that is a pattern, too */
-    char *scratch;       /* of the size of the command */
-    char *other;         /* the same, and the name */
+    struct bl_text name; /* its first word; empty if that is a pattern, too */
+    char *scratch;       /* as large as the command */
+    char *other;         /* as large as the command and the name */
 };
 
 static int command_digit(char byte)
@@ -56,7 +56,7 @@ static int command_digit(char byte)
                                         : 16;
 }
 
-/* The byte that an escape of $'…' stands for; the text begins after the backslash. */
+/* Returns the byte that an escape of $'…' stands for; the text begins after the backslash. */
 static char command_escape(struct bl_text text, size_t *ret_size)
 {
     bool hex = memchr("xuU", text.data[0], 3) != NULL;
@@ -74,7 +74,7 @@ static char command_escape(struct bl_text text, size_t *ret_size)
     return (char)value;
 }
 
-/* Without quotes and escapes, blanks squeezed; into `out`, which has the room. */
+/* Removes quotes and escapes and squeezes blanks; writes to `out`, which is large enough. */
 static struct bl_text command_unquote(struct bl_text text, enum command_reading reading, char *out)
 {
     size_t size = 0, escape = 0;
@@ -116,8 +116,8 @@ struct bl_text shell_without_path(struct bl_text text)
     return (struct bl_text){text.data + size, text.size - size};
 }
 
-/* The first word may be the name that is looked for: by a glob; or, where it is the command, by an
- * expansion. Fits it then? */
+/* The first word may be the searched name in disguise: a glob, or, if it is the command's name, an
+ * expansion. Returns whether the pattern matches in that case. */
 static bool command_disguised(const struct command_search *search, struct bl_text text,
                               bool is_command)
 {
@@ -134,16 +134,16 @@ static bool command_disguised(const struct command_search *search, struct bl_tex
                       (struct bl_text){search->other, name.size + text.size - word.size});
 }
 
-/* After these words there is no command. */
+/* Returns whether the word is followed by something other than a command. */
 static bool command_has_operand(struct bl_text word)
 {
     static const char *const words[] = {"[[", "case", "for", "function", "in", "select", NULL};
     return shell_is_listed(word, words);
 }
 
-/* Does `text`, or what it leads to, fit? Steps over assignments and the words of control
- * structures, and through programs that run others. `is_command`: it begins with a command for
- * certain. */
+/* Returns whether `text`, or a command that it leads to, matches. Skips assignments and the words
+ * of control structures, and looks through programs that run others. `is_command`: it certainly
+ * begins with a command. */
 static bool command_leads(const struct command_search *search, struct bl_text text, bool is_command)
 {
     bool carried = false;
@@ -154,7 +154,7 @@ static bool command_leads(const struct command_search *search, struct bl_text te
         if (glob_match(search->glob, text) || glob_match(search->glob, bare) ||
             command_disguised(search, bare, is_command))
             return true;
-        /* What is assigned may be a command: GIT_PAGER='rm x' git log. */
+        /* The assigned value may be a command: GIT_PAGER='rm x' git log. */
         const char *sign = assigns ? memchr(first.data, '=', first.size) : NULL;
         if (sign != NULL) {
             size_t size = (size_t)(sign + 1 - text.data);
@@ -167,7 +167,7 @@ static bool command_leads(const struct command_search *search, struct bl_text te
         is_command = is_command && (assigns || reserved) && !command_has_operand(word);
         if (!carried && !assigns && !reserved)
             return false;
-        /* What begins with a star has had its chance to match the rest. */
+        /* A pattern that begins with a star has already been compared with the rest. */
         size_t size = first.size + 1;
         if (size > text.size || search->glob.data[0] == '*')
             return false;
@@ -190,7 +190,7 @@ static bool command_fits(const struct command_search *search, struct bl_text tex
     return false;
 }
 
-/* The first word of a pattern, where it is plain. */
+/* Returns the first word of a pattern, if it is literal. */
 static struct bl_text command_glob_name(struct bl_text glob)
 {
     struct bl_text word = shell_first_word(glob);
@@ -210,7 +210,7 @@ bool command_mentions(struct bl_arena *arena, struct bl_text command,
     bool found = command_fits(&search, command, false);
     for (size_t i = 0; i < parts->count && !found; i++)
         found = command_fits(&search, parts->parts[i], !parts->opaque);
-    /* Between all that may separate commands, in quotes or not. */
+    /* Between all possible separators of commands, whether quoted or not. */
     for (size_t from = 0; from < command.size && !found;) {
         size_t to = from;
         while (to < command.size && memchr(";|&\n()`{}<>!", command.data[to], 12) == NULL)
@@ -225,8 +225,8 @@ bool command_mentions(struct bl_arena *arena, struct bl_text command,
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* Programs for which "whatever follows" is too much to say: they run what they are told to, or
- * destroy it. Of them a pattern names the command as it stands. */
+/* Returns whether "with any arguments" would allow too much for a program: it runs its arguments,
+ * or can destroy data. For these, the pattern is the exact command. */
 static bool command_is_cautious(struct bl_text word)
 {
     static const char *const words[] = {
@@ -239,7 +239,16 @@ static bool command_is_cautious(struct bl_text word)
     return shell_runs_others(word) || shell_is_listed(word, words);
 }
 
-/* A word that means itself: no quotes, no expansion, nothing that a star of ours could be. */
+/* Programs without subcommands that only print or count their arguments. */
+static bool command_takes_words(struct bl_text word)
+{
+    static const char *const words[] = {"basename", "dirname", "echo", "false",
+                                        "seq",      "sleep",   "true", NULL};
+    return shell_is_listed(word, words);
+}
+
+/* Returns whether the word stands for itself: no quotes, no expansion, nothing that a star of a
+ * pattern could match. */
 static bool builtin_command_is_plain(struct bl_text word)
 {
     for (size_t i = 0; i < word.size; i++)
@@ -248,7 +257,7 @@ static bool builtin_command_is_plain(struct bl_text word)
     return word.size > 0;
 }
 
-/* As a pattern it means itself alone. */
+/* Returns whether the text, used as a pattern, matches only itself. */
 static bool is_exact(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++)
@@ -257,7 +266,7 @@ static bool is_exact(struct bl_text text)
     return bl_text_trim(text).size == text.size && permission_balanced(text);
 }
 
-/* Program and subcommand, or the program alone before an option. */
+/* Returns a pattern of program and subcommand, or of the program alone before an option. */
 static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text part, bool alone)
 {
     struct bl_text word = shell_first_word(part), program = shell_without_path(word), second = {0};
@@ -267,26 +276,38 @@ static struct bl_text pattern_of_part(struct bl_arena *arena, struct bl_text par
         second = shell_first_word(
             (struct bl_text){part.data + word.size + 1, part.size - word.size - 1});
     bool option = second.size > 0 && second.data[0] == '-';
-    /* Options before the subcommand of git can have it run anything. */
+    /* Git's options before the subcommand can make it run anything. */
     if (command_guard(arena, part, alone) != COMMAND_GUARD_NONE || command_is_cautious(program) ||
         (option && bl_text_equal(program, BL_TEXT("git"))))
         return is_exact(part) ? part : (struct bl_text){0};
-    size_t size = word.size + (builtin_command_is_plain(second) && !option ? 1 + second.size : 0);
+    bool named = builtin_command_is_plain(second) && !option && !command_takes_words(program);
+    size_t size = word.size + (named ? 1 + second.size : 0);
     return bl_arena_printf(arena, BL_TEXT_FORMAT " *", (int)size, part.data);
 }
 
-struct bl_text command_pattern(struct bl_arena *arena, struct bl_text command)
+static bool command_has_pattern(const struct bl_text *patterns, size_t count, struct bl_text own)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bl_text_equal(patterns[i], own))
+            return true;
+    return false;
+}
+
+size_t command_patterns(struct bl_arena *arena, struct bl_text command,
+                        struct bl_text ret_patterns[COMMAND_PATTERNS_MAX])
 {
     struct command_parts parts;
-    struct bl_text pattern = {0};
+    size_t count = 0;
     command_split(arena, command, &parts);
-    if (parts.complex != NULL)
-        return pattern;
-    for (size_t i = 0; i < parts.count; i++) {
+    for (size_t i = 0; parts.complex == NULL && i < parts.count; i++) {
         struct bl_text own = pattern_of_part(arena, parts.parts[i], parts.count == 1);
-        if (own.size == 0 || own.size > PATTERN_MAX || (i > 0 && !bl_text_equal(own, pattern)))
-            return (struct bl_text){0};
-        pattern = own;
+        if (own.size == 0 || own.size > PATTERN_MAX)
+            return 0;
+        if (command_has_pattern(ret_patterns, count, own))
+            continue;
+        if (count == COMMAND_PATTERNS_MAX)
+            return 0;
+        ret_patterns[count++] = own;
     }
-    return pattern;
+    return count;
 }

@@ -7,25 +7,24 @@
 #include "tool/parts.h"
 
 #define SIZE_MAX_OF_FILE ((size_t)32 * 1024 * 1024)
-#define PLACES_MAX       ((size_t)20) /* that are told of */
-#define HUNKS_MAX        3u           /* that are shown */
-#define HUNK_LINES_MAX   30u          /* of each side */
+#define PLACES_MAX       ((size_t)20) /* listed in messages */
+#define HUNKS_MAX        3u           /* shown */
+#define HUNK_LINES_MAX   30u          /* on each side */
 #define CONTEXT_LINES    2u
 
 struct edit_job {
     struct file_job file;
-    struct bl_text old;
-    struct bl_text new;
-    bool all;
+    struct tool_edit_input input;
+    bool rehearsed; /* everything is done but the change itself */
     struct tool_path path;
     const char *shown;
     struct bl_text content; /* before */
     struct bl_text result;
-    size_t count;              /* of places where it stands */
-    size_t places[PLACES_MAX]; /* the first of them */
+    size_t count;              /* number of places where the text occurs */
+    size_t places[PLACES_MAX]; /* offsets of the first ones */
 };
 
-/* A run of whole lines that became another. */
+/* A range of whole lines that was replaced by another. */
 struct hunk {
     size_t old_from, old_to;
     size_t new_from, new_to;
@@ -80,26 +79,27 @@ static const char *edit_find(struct bl_text content, size_t from, struct bl_text
                : NULL;
 }
 
-/* Counts the places, none of which overlap, and notes the first. */
+/* Counts the non-overlapping places, and stores the first. */
 static void find_places(struct edit_job *job, const atomic_bool *stopped)
 {
     const char *at;
     job->count = 0;
     for (size_t from = 0;
-         !atomic_load(stopped) && (at = edit_find(job->content, from, job->old)) != NULL;) {
+         !atomic_load(stopped) && (at = edit_find(job->content, from, job->input.old)) != NULL;) {
         size_t place = (size_t)(at - job->content.data);
         if (job->count < PLACES_MAX)
             job->places[job->count] = place;
         job->count++;
-        from = place + job->old.size;
+        from = place + job->input.old.size;
     }
-    /* One that overlaps with the only one would do as well: it is not clear which is meant. */
-    if (job->count == 1 && !job->all &&
-        (at = edit_find(job->content, job->places[0] + 1, job->old)) != NULL)
+    /* A second match that overlaps the only one would be just as valid: it is unclear which is
+     * meant. */
+    if (job->count == 1 && !job->input.all &&
+        (at = edit_find(job->content, job->places[0] + 1, job->input.old)) != NULL)
         job->places[job->count++] = (size_t)(at - job->content.data);
 }
 
-/* Every line of the file ends in CR LF, and there is one. */
+/* Returns whether every line of the file ends in CR LF, and there is at least one. */
 static bool ends_in_return(struct bl_text content)
 {
     size_t lines = 0;
@@ -125,15 +125,16 @@ static struct bl_text with_returns(struct bl_arena *arena, struct bl_text text)
     return (struct bl_text){out, size};
 }
 
-/* Models write LF: in a file of CR LF that is what is meant. */
+/* Models write LF: in a file with CR LF they mean CR LF. */
 static void adapt_line_ends(struct edit_job *job)
 {
     struct bl_arena *arena = &job->file.arena;
-    if (memchr(job->old.data, '\r', job->old.size) != NULL ||
-        memchr(job->new.data, '\r', job->new.size) != NULL || !ends_in_return(job->content))
+    if (memchr(job->input.old.data, '\r', job->input.old.size) != NULL ||
+        memchr(job->input.new.data, '\r', job->input.new.size) != NULL ||
+        !ends_in_return(job->content))
         return;
-    job->old = with_returns(arena, job->old);
-    job->new = with_returns(arena, job->new);
+    job->input.old = with_returns(arena, job->input.old);
+    job->input.new = with_returns(arena, job->input.new);
 }
 
 static void add_places(struct edit_job *job)
@@ -147,8 +148,8 @@ static void add_places(struct edit_job *job)
         bl_buffer_printf(out, " and %zu more", job->count - shown);
 }
 
-/* False: the text is not there, or more than once, or the call was stopped. */
-static bool find_what_is_meant(struct edit_job *job, const atomic_bool *stopped)
+/* Returns false if the text does not occur, occurs more than once, or the call was stopped. */
+static bool find_match(struct edit_job *job, const atomic_bool *stopped)
 {
     struct file_job *file = &job->file;
     adapt_line_ends(job);
@@ -156,15 +157,15 @@ static bool find_what_is_meant(struct edit_job *job, const atomic_bool *stopped)
     if (atomic_load(stopped))
         return false;
     if (job->count == 0) {
-        edit_miss_explain(file, job->shown, job->content, job->old, stopped);
+        edit_miss_explain(file, job->shown, job->content, job->input.old, stopped);
         return false;
     }
-    if (job->count == 1 || job->all)
+    if (job->count == 1 || job->input.all)
         return true;
-    file_job_fail(file, "old_string stands %zu times in '%s', at ", job->count, job->shown);
+    file_job_fail(file, "old_string occurs %zu times in '%s', at ", job->count, job->shown);
     add_places(job);
-    bl_buffer_printf(&file->out, ". Nothing was changed. Give more of the text around the one that "
-                                 "is meant, or set replace_all.");
+    bl_buffer_printf(&file->out, ". Nothing was changed. Include more of the surrounding text to "
+                                 "make it unique, or set replace_all.");
     return false;
 }
 
@@ -177,36 +178,36 @@ static bool replace_places(struct edit_job *job, const atomic_bool *stopped)
     int code = 0;
     bl_buffer_reserve(&out, rest.size);
     for (size_t i = 0; code == 0 && i < job->count && !atomic_load(stopped); i++) {
-        const char *at = memmem(rest.data, rest.size, job->old.data, job->old.size);
-        size_t before = (size_t)(at - rest.data), skip = before + job->old.size;
+        const char *at = memmem(rest.data, rest.size, job->input.old.data, job->input.old.size);
+        size_t before = (size_t)(at - rest.data), skip = before + job->input.old.size;
         code = bl_buffer_append(&out, (struct bl_text){rest.data, before});
         if (code == 0)
-            code = bl_buffer_append(&out, job->new);
+            code = bl_buffer_append(&out, job->input.new);
         rest = (struct bl_text){rest.data + skip, rest.size - skip};
     }
     if (code == 0)
         code = bl_buffer_append(&out, rest);
     if (code != 0)
-        file_job_fail(&job->file, "'%s' would become larger than %s; nothing was changed.",
-                      job->shown, file_size_text(&job->file.arena, SIZE_MAX_OF_FILE));
+        file_job_fail(&job->file, "'%s' would be larger than %s; nothing was changed.", job->shown,
+                      file_size_text(&job->file.arena, SIZE_MAX_OF_FILE));
     else
         job->result = bl_arena_text(&job->file.arena, bl_buffer_text(&out));
     return code == 0;
 }
 
-/* ---- What changed ---------------------------------------------------------------------------- */
+/* ---- Report of the changes ------------------------------------------------------------------- */
 
-/* The whole lines around the places from `*index` on that touch each other. */
+/* Returns the range of whole lines around the places from `*index` on whose lines touch. */
 static struct hunk next_hunk(const struct edit_job *job, size_t *index)
 {
-    size_t grown = job->new.size - job->old.size; /* may wrap, and wraps back */
+    size_t grown = job->input.new.size - job->input.old.size; /* may wrap, and wraps back */
     struct hunk hunk = {.old_from = edit_line_start(job->content, job->places[*index])};
     hunk.new_from = hunk.old_from + *index * grown;
     do {
-        size_t end = job->places[*index] + job->old.size;
+        size_t end = job->places[*index] + job->input.old.size;
         bool whole = job->content.data[end - 1] == '\n' &&
-                     (job->new.size > 0 ? job->new.data[job->new.size - 1] == '\n'
-                                        : job->places[*index] == hunk.old_from);
+                     (job->input.new.size > 0 ? job->input.new.data[job->input.new.size - 1] == '\n'
+                                              : job->places[*index] == hunk.old_from);
         hunk.old_to = whole ? end : edit_line_end(job->content, end);
         ++*index;
     } while (*index < job->count && *index < PLACES_MAX && job->places[*index] < hunk.old_to);
@@ -214,7 +215,7 @@ static struct hunk next_hunk(const struct edit_job *job, size_t *index)
     return hunk;
 }
 
-/* Without the lines at both ends that stayed as they were. */
+/* Removes unchanged lines at both ends. */
 static void trim_hunk(const struct edit_job *job, struct hunk *hunk)
 {
     const struct bl_text old = job->content, new = job->result;
@@ -239,7 +240,7 @@ static void trim_hunk(const struct edit_job *job, struct hunk *hunk)
     }
 }
 
-/* At most so many lines of [from, to), each with that mark; the rest is counted. */
+/* Appends at most `most` lines of [from, to), each with that mark; the rest is counted. */
 static void edit_add_lines(struct edit_job *job, char mark, struct bl_text content, size_t from,
                            size_t to, size_t most)
 {
@@ -277,13 +278,13 @@ static void add_hunks(struct edit_job *job)
     for (unsigned i = 0; i < HUNKS_MAX && index < known; i++)
         add_hunk(job, next_hunk(job, &index));
     if (index < job->count)
-        bl_buffer_printf(&job->file.out, "[%zu more replacements are not shown]\n",
-                         job->count - index);
+        bl_buffer_printf(&job->file.out, "[%zu more replacement%s not shown]\n", job->count - index,
+                         job->count - index == 1 ? "" : "s");
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* Without a text to look for: a file that is not there yet, or holds nothing. */
+/* Without a text to search for: the file must not exist yet, or be empty. */
 static int create_file(struct edit_job *job, const atomic_bool *stopped)
 {
     struct file_job *file = &job->file;
@@ -295,13 +296,16 @@ static int create_file(struct edit_job *job, const atomic_bool *stopped)
         close(fd);
     if (there && S_ISREG(status.st_mode) && status.st_size > 0)
         return file_job_fail(file,
-                             "old_string is empty, and '%s' is not (%s). Give the text to replace, "
-                             "or use write to replace all of it.",
+                             "old_string is empty, but '%s' is not (%s). Give the text to replace, "
+                             "or use write to replace the whole file.",
                              job->shown, file_size_text(&file->arena, (uint64_t)status.st_size));
-    int code = file_replace(file, &job->path, job->new, there ? &status : NULL, stopped, &replaced);
+    if (job->rehearsed)
+        return 0;
+    int code =
+        file_replace(file, &job->path, job->input.new, there ? &status : NULL, stopped, &replaced);
     if (code == 0 && !file->is_error)
-        bl_buffer_printf(&file->out, "%s '%s': %s.", replaced.existed ? "Filled" : "Created",
-                         job->shown, file_size_text(&file->arena, job->new.size));
+        bl_buffer_printf(&file->out, "%s '%s': %s.", replaced.existed ? "Wrote" : "Created",
+                         job->shown, file_size_text(&file->arena, job->input.new.size));
     return code;
 }
 
@@ -313,9 +317,11 @@ static int change_file(struct edit_job *job, const atomic_bool *stopped)
     if (!file_load(file, &job->path, SIZE_MAX_OF_FILE, stopped, &job->content, &status))
         return file->is_error ? 0 : BL_ECANCELED;
     if (memchr(job->content.data, '\0', job->content.size) != NULL)
-        return file_job_fail(file, "'%s' is a binary file, and was not changed.", job->shown);
-    if (!find_what_is_meant(job, stopped) || !replace_places(job, stopped))
+        return file_job_fail(file, "'%s' is a binary file; it was not changed.", job->shown);
+    if (!find_match(job, stopped) || !replace_places(job, stopped))
         return atomic_load(stopped) ? BL_ECANCELED : 0;
+    if (job->rehearsed)
+        return 0;
     int code = file_replace(file, &job->path, job->result, &status, stopped, &replaced);
     if (code != 0 || file->is_error)
         return code;
@@ -330,55 +336,78 @@ static int change_file(struct edit_job *job, const atomic_bool *stopped)
 static int edit_run(void *payload, const atomic_bool *stopped)
 {
     struct edit_job *job = payload;
-    /* For one that is to be read, what is not there is told with what may have been meant. */
-    if (job->old.size > 0 && !file_job_resolve(&job->file, PATH_READ, &job->path))
+    /* Resolving it for reading suggests similar names if it does not exist. */
+    if (job->input.old.size > 0 && !file_job_resolve(&job->file, PATH_READ, &job->path))
         return 0;
     if (!file_job_resolve(&job->file, PATH_WRITE, &job->path))
         return 0;
     job->shown = tool_path_show(&job->file.arena, job->path.shown);
-    return job->old.size > 0 ? change_file(job, stopped) : create_file(job, stopped);
+    return job->input.old.size > 0 ? change_file(job, stopped) : create_file(job, stopped);
 }
 
-static int edit_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-                     struct bl_tool_result *ret_result, struct bl_error *error)
+static int edit_do(struct bl_toolbox *toolbox, const struct bl_tool_call *call, bool rehearsed,
+                   struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct edit_job *job = file_job_new(sizeof *job, toolbox, call);
-    job->old = file_job_text(&job->file, call, "old_string");
-    job->new = file_job_text(&job->file, call, "new_string");
-    job->all = bl_json_boolean(bl_json_get(call->input, BL_TEXT("replace_all")), false);
+    struct edit_job *job = file_job_new(sizeof *job, toolbox);
+    job->rehearsed = rehearsed;
+    file_job_read(&job->file, call, &tool_edit_input, &job->input, &job->input.path);
     return file_job_call(&job->file, edit_run, "nothing was changed", call, ret_result, error);
 }
 
-static const char *edit_check(const struct bl_json *input)
+/* A call that the check found to fail was not permitted, so it must not change the file. */
+static int edit_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
+                     struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    if (bl_text_equal(bl_json_text(bl_json_get(input, BL_TEXT("old_string"))),
-                      bl_json_text(bl_json_get(input, BL_TEXT("new_string")))))
-        return "old_string and new_string are the same, so nothing would change";
-    return NULL;
+    int code = edit_do(toolbox, call, call->fails, ret_result, error);
+    if (code == 0 && call->fails && !ret_result->is_error)
+        *ret_result = (struct bl_tool_result){
+            .text = BL_TEXT("The file was changed by another program in the meantime, and the edit "
+                            "was not made. Read the file again, then retry."),
+            .is_error = true};
+    return code;
 }
+
+static bool edit_fails(struct bl_toolbox *toolbox, const struct bl_tool_call *call)
+{
+    struct bl_tool_result result;
+    struct bl_error error = {0};
+    return edit_do(toolbox, call, true, &result, &error) == 0 && result.is_error;
+}
+
+static const char *edit_check(const void *given)
+{
+    const struct tool_edit_input *input = given;
+    return bl_text_equal(input->old, input->new) ? "old_string and new_string are identical" : NULL;
+}
+
+#define BL_RECORD_STRUCT struct tool_edit_input
+static const struct bl_member edit_members[] = {
+    BL_MEMBER_TEXT("path", path, .least = 1,
+                   .about = "Path of the file, relative to the workspace or absolute."),
+    BL_MEMBER_TEXT("old_string", old,
+                   .about = "Text to replace, exactly as in the file, including white space, but "
+                            "without the line numbers that read shows. It must occur only once, "
+                            "unless replace_all is set. Empty to create a new file."),
+    BL_MEMBER_TEXT("new_string", new, .about = "Replacement text; empty to delete the old text."),
+    BL_MEMBER_BOOLEAN("replace_all", all, .optional = true,
+                      .about = "Replace all occurrences; default false."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_edit_input =
+    BL_RECORD("input of edit", struct tool_edit_input, edit_members, .closed = true);
 
 const struct tool_entry tool_edit = {
     .name = "edit",
-    .subject = "path",
+    .subject = offsetof(struct tool_edit_input, path),
     .kind = SUBJECT_PATH,
-    .schema =
-        "{\"type\":\"object\",\"properties\":{"
-        "\"path\":{\"type\":\"string\",\"minLength\":1,"
-        "\"description\":\"The file, relative to the workspace or absolute.\"},"
-        "\"old_string\":{\"type\":\"string\","
-        "\"description\":\"The text to replace, exactly as it stands in the file, white space "
-        "included, without the line numbers that read shows; enough of it that it stands there "
-        "only once. Empty: to make a new file.\"},"
-        "\"new_string\":{\"type\":\"string\","
-        "\"description\":\"What to put in its place; empty to take it out.\"},"
-        "\"replace_all\":{\"type\":\"boolean\","
-        "\"description\":\"Replace it wherever it stands; false if not given.\"}},"
-        "\"required\":[\"path\",\"old_string\",\"new_string\"],\"additionalProperties\":false}",
+    .input = &tool_edit_input,
     .description =
-        "Replaces a piece of text in a file of the workspace, in one step. The text must match "
-        "exactly and, without 'replace_all', stand there only once; otherwise nothing is changed, "
-        "and the answer says what is nearest or where it stands. Line ends and mode of the file "
-        "are kept. Shows what changed. Read the file first.",
+        "Replaces text in a file of the workspace, atomically. 'old_string' must match exactly "
+        "and, without 'replace_all', occur only once; otherwise nothing is changed, and the result "
+        "shows the nearest text or the lines where it occurs. Line endings and file mode are "
+        "preserved. Returns the changed lines. Read the file first.",
     .check = edit_check,
     .call = edit_call,
+    .fails = edit_fails,
 };

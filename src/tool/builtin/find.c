@@ -1,4 +1,4 @@
-/* The tool glob: files by their names, the newest first. */
+/* The tool glob: finds files by name, the newest first. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -10,14 +10,14 @@
 
 struct glob_job {
     struct file_job file;
-    struct bl_text pattern;
+    struct tool_glob_input input;
     struct tool_path path;
     struct wild_set set;
     struct shelf shelf;
     atomic_ullong found;
 };
 
-/* ---- Meeting files --------------------------------------------------------------------------- */
+/* ---- Walking --------------------------------------------------------------------------------- */
 
 static bool glob_enters(void *context, struct bl_text folder, size_t name)
 {
@@ -35,7 +35,7 @@ static void glob_take(void *context, const struct walk_file *file)
 {
     struct glob_job *job = context;
     struct stat status;
-    /* It may be gone by now. */
+    /* It may have been removed meanwhile. */
     if (fstatat(file->folder, file->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     atomic_fetch_add_explicit(&job->found, 1, memory_order_relaxed);
@@ -55,18 +55,18 @@ static void builtin_find_print_found(struct glob_job *job, const struct walk *wa
     while (shown < job->shelf.count && out->size < job->file.output_max)
         search_print_path(out, job->path.shown, job->shelf.items[shown++]->path, "\n");
     if (found == 0)
-        bl_buffer_append(out, BL_TEXT("No file fits the pattern.\n"));
+        bl_buffer_append(out, BL_TEXT("No files match the pattern.\n"));
     if (shown < found)
         bl_buffer_printf(out,
-                         "[%" PRIu64 " more files left out, all older: use a narrower pattern or "
+                         "[%" PRIu64 " more file%s left out, all older: use a narrower pattern or "
                          "path]\n",
-                         found - shown);
+                         found - shown, found - shown == 1 ? "" : "s");
     search_print_unseen(out, walk->folders_unreadable, walk->rules_unreadable);
 }
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* What of an absolute pattern is below the folder; NULL: it is not below it. */
+/* Returns the part of an absolute pattern below the folder, or NULL if it is not below it. */
 static const char *builtin_find_below(struct bl_text pattern, struct bl_text folder)
 {
     bool is_below = bl_text_starts_with(pattern, folder) && pattern.size > folder.size &&
@@ -74,11 +74,11 @@ static const char *builtin_find_below(struct bl_text pattern, struct bl_text fol
     return is_below ? pattern.data + folder.size : NULL;
 }
 
-/* An absolute pattern must begin with the folder to look in, or with the workspace as it was named,
+/* An absolute pattern must begin with the folder to search, or with the workspace as it was named,
  * which may be through a link. */
 static bool builtin_find_read_pattern(struct glob_job *job)
 {
-    struct bl_text pattern = job->pattern;
+    struct bl_text pattern = job->input.pattern;
     const char *wrong = NULL;
     if (pattern.data[0] == '/') {
         const char *rest = builtin_find_below(pattern, job->path.absolute);
@@ -86,8 +86,8 @@ static bool builtin_find_read_pattern(struct glob_job *job)
             rest = builtin_find_below(pattern, bl_text_from(job->file.roots.workspace.path));
         if (rest == NULL) {
             file_job_fail(&job->file,
-                          "The pattern is absolute, and not below '%s': make it relative, and give "
-                          "'path' to look elsewhere.",
+                          "The pattern is absolute, but not below '%s'. Use a relative pattern, "
+                          "and 'path' to search elsewhere.",
                           tool_path_show(&job->file.arena, job->path.absolute));
             return false;
         }
@@ -95,11 +95,11 @@ static bool builtin_find_read_pattern(struct glob_job *job)
     }
     if (bl_text_equal(pattern, BL_TEXT("..")) || bl_text_starts_with(pattern, BL_TEXT("../")) ||
         bl_text_find(pattern, BL_TEXT("/../")) >= 0)
-        wrong = "'..' is in it; give 'path' to look elsewhere";
+        wrong = "it contains '..'; use 'path' to search elsewhere";
     if (wrong == NULL &&
         wild_set_read(&job->file.arena, pattern, WILD_NO_HIDDEN, &job->set, &wrong))
         return true;
-    file_job_fail(&job->file, "The pattern cannot be used: %s.", wrong);
+    file_job_fail(&job->file, "Invalid pattern: %s.", wrong);
     return false;
 }
 
@@ -110,9 +110,9 @@ static int glob_run(void *payload, const atomic_bool *stopped)
         return 0;
     int fd = tool_path_open(&job->path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
-        return search_fail_open(&job->file, &job->path, -fd,
-                                "glob looks into folders: to see the file use read, to look into "
-                                "it grep");
+        return search_fail_open(
+            &job->file, &job->path, -fd,
+            "glob searches folders: use read to show the file, or grep to search it");
     struct walk walk = {.top = job->path.absolute.data,
                         .home = job->path.root->path,
                         .denials = &job->file.denials,
@@ -136,39 +136,47 @@ static int glob_run(void *payload, const atomic_bool *stopped)
 static int glob_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                      struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct glob_job *job = file_job_new(sizeof *job, toolbox, call);
-    job->pattern = file_job_text(&job->file, call, "pattern");
+    struct glob_job *job = file_job_new(sizeof *job, toolbox);
+    file_job_read(&job->file, call, &tool_glob_input, &job->input, &job->input.path);
     return file_job_call(&job->file, glob_run, "nothing was listed", call, ret_result, error);
 }
 
-static const char *glob_check(const struct bl_json *input)
+static const char *glob_check(const void *given)
 {
-    struct bl_text pattern = bl_json_text(bl_json_get(input, BL_TEXT("pattern")));
-    return memchr(pattern.data, '\0', pattern.size) != NULL
-               ? "the pattern holds a NUL, which no name does"
+    const struct tool_glob_input *input = given;
+    return memchr(input->pattern.data, '\0', input->pattern.size) != NULL
+               ? "the pattern contains a NUL byte"
                : NULL;
 }
 
+#define BL_RECORD_STRUCT struct tool_glob_input
+static const struct bl_member glob_members[] = {
+    BL_MEMBER_TEXT("pattern", pattern, .least = 1, .most = 4096, .characters = true,
+                   .about = "For example 'src/**/*.c', '*.{h,c}', 'test_?.py', '[a-m]*'."),
+    BL_MEMBER_TEXT(
+        "path", path, .optional = true, .least = 1,
+        .about =
+            "Folder to search, relative to the workspace or absolute; default: the workspace."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_glob_input =
+    BL_RECORD("input of glob", struct tool_glob_input, glob_members, .closed = true);
+
 const struct tool_entry tool_glob = {
     .name = "glob",
-    .subject = "path",
+    .subject = offsetof(struct tool_glob_input, path),
     .kind = SUBJECT_PATH,
     .reads = true,
     .parallel = true,
-    .schema = "{\"type\":\"object\",\"properties\":{"
-              "\"pattern\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
-              "\"description\":\"As 'src/**/*.c', '*.{h,c}', 'test_?.py', '[a-m]*'.\"},"
-              "\"path\":{\"type\":\"string\",\"minLength\":1,"
-              "\"description\":\"The folder to look in, relative to the workspace or absolute; "
-              "without it the workspace.\"}},"
-              "\"required\":[\"pattern\"],\"additionalProperties\":false}",
-    .description =
-        "Finds files by their names; the pattern is relative to 'path'. '*', '?' and '[a-z]' stay "
-        "within a folder, '**' stands for any number of folders, '{a,b}' for either; a pattern "
-        "without '/' is held against names in all folders ('./*.c': only the first). Hidden files "
-        "and folders are found only if the pattern names their dot ('.github/**', '**/.env*'). "
-        "What .gitignore or .ignore name is left out; links are not followed. Answers with files, "
-        "no folders, those changed last first, 1000 at most, and says how many more there are.",
+    .input = &tool_glob_input,
+    .description = "Finds files by name. The pattern is relative to 'path'. '*', '?' and '[a-z]' "
+                   "do not match '/', '**' matches any number of folders, and '{a,b}' matches "
+                   "either; a pattern without '/' matches names in all folders ('./*.c': only in "
+                   "'path' itself). Hidden files and folders are found only if the pattern names "
+                   "their dot ('.github/**', '**/.env*'). Files ignored by .gitignore or .ignore "
+                   "are skipped; links are not followed. Returns files, not folders, the most "
+                   "recently changed first, at most 1000, and reports how many more there are.",
     .check = glob_check,
     .call = glob_call,
 };

@@ -1,4 +1,4 @@
-/* The tool grep: lines that match a pattern, in all files below a folder. */
+/* The tool grep: finds lines that match a pattern, in all files below a folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,15 +12,13 @@
 
 struct grep_job {
     struct file_job file;
-    struct bl_text source;
-    struct bl_text glob; /* empty: all files */
-    bool ignores_case;
-    int64_t limit; /* of lines, or files */
+    struct tool_grep_input input;
+    int64_t limit; /* number of lines or files */
     struct tool_path path;
     struct bl_pattern *pattern;
     struct wild_set set;
     struct grep_request request;
-    struct grep_searcher *searchers[WALK_THREADS_MAX]; /* each its thread's */
+    struct grep_searcher *searchers[WALK_THREADS_MAX]; /* one for each thread */
     struct shelf shelf;
     atomic_ullong matches;
     atomic_ullong files; /* with matches */
@@ -42,8 +40,8 @@ static void search_file(struct grep_job *job, unsigned worker, int fd, struct bl
     struct grep_found found;
     if (job->searchers[worker] == NULL)
         job->searchers[worker] = grep_searcher_new(&job->request);
-    bool tells = job->request.output == GREP_CONTENT && shelf_wants(&job->shelf, 0, path);
-    switch (grep_search(job->searchers[worker], fd, tells, &found)) {
+    bool prints = job->request.output == GREP_CONTENT && shelf_wants(&job->shelf, 0, path);
+    switch (grep_search(job->searchers[worker], fd, prints, &found)) {
     case GREP_BINARY: grep_count(&job->binary, 1); return;
     case GREP_UNREADABLE: grep_count(&job->unreadable, 1); return;
     case GREP_SEARCHED: break;
@@ -89,8 +87,8 @@ static bool grep_enters(void *context, struct bl_text folder, size_t name)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-/* Lines of one file, up to so many that match and as much as there is room for. Returns how many
- * that match. */
+/* Prints lines of one file, up to `lines_max` matching lines and as much as there is room for.
+ * Returns the number of matching lines. */
 static uint64_t print_lines(struct grep_job *job, struct bl_text text, uint64_t lines_max)
 {
     struct bl_buffer *out = &job->file.out;
@@ -105,7 +103,7 @@ static uint64_t print_lines(struct grep_job *job, struct bl_text text, uint64_t 
     return lines;
 }
 
-/* What was shown, in lines and in files. */
+/* Numbers of lines and files shown. */
 struct shown {
     uint64_t lines;
     uint64_t files;
@@ -144,11 +142,12 @@ static void print_left_out(struct grep_job *job, struct shown shown)
     if (content ? lines == 0 : files == shown.files)
         return;
     if (content)
-        bl_buffer_printf(
-            out, "[%" PRIu64 " more matching lines left out; %" PRIu64 " files have matches", lines,
-            files);
+        bl_buffer_printf(out,
+                         "[%" PRIu64 " more matching line%s left out; %" PRIu64 " file%s matches",
+                         lines, lines == 1 ? "" : "s", files, files == 1 ? " has" : "s have");
     else
-        bl_buffer_printf(out, "[%" PRIu64 " more files left out", files - shown.files);
+        bl_buffer_printf(out, "[%" PRIu64 " more file%s left out", files - shown.files,
+                         files - shown.files == 1 ? "" : "s");
     bl_buffer_append(out, out->size >= job->file.output_max
                               ? BL_TEXT(": narrow pattern, path or glob]\n")
                               : BL_TEXT(": narrow pattern, path or glob, or raise head_limit]\n"));
@@ -161,7 +160,7 @@ static void grep_print_found(struct grep_job *job, const struct walk *walk)
     uint64_t unreadable = atomic_load(&job->unreadable), cut = atomic_load(&job->long_lines);
     print_left_out(job, print_items(job));
     if (atomic_load(&job->files) == 0)
-        bl_buffer_printf(out, "No line matches, in %" PRIu64 " %s.\n", searched,
+        bl_buffer_printf(out, "No matches in %" PRIu64 " %s.\n", searched,
                          searched == 1 ? "file" : "files");
     if (binary > 0)
         bl_buffer_printf(out, "[%" PRIu64 " binary %s not searched]\n", binary,
@@ -180,44 +179,45 @@ static void grep_print_found(struct grep_job *job, const struct walk *walk)
 static bool grep_compile(struct grep_job *job)
 {
     struct bl_error *error = bl_arena_zalloc(&job->file.arena, sizeof *error);
-    struct bl_text source = job->source;
-    /* A habit from elsewhere that means the same. */
+    struct bl_text source = job->input.pattern;
+    /* Syntax of other engines with the same meaning. */
     if (bl_text_starts_with(source, BL_TEXT("(?i)"))) {
         source = (struct bl_text){source.data + 4, source.size - 4};
-        job->ignores_case = true;
+        job->input.ignores_case = true;
     }
     if (bl_text_find(source, BL_TEXT("[[:")) >= 0) {
-        file_job_fail(&job->file, "The pattern has a class like [[:alpha:]], which is not "
-                                  "available: use \\w, \\d, \\s or \\p{L}.");
+        file_job_fail(
+            &job->file,
+            "Classes such as [[:alpha:]] are not supported: use \\w, \\d, \\s or \\p{L}.");
         return false;
     }
-    int code = job->ignores_case ? bl_pattern_new_caseless(source, &job->pattern, error)
-                                 : bl_pattern_new(source, &job->pattern, error);
+    int code = job->input.ignores_case ? bl_pattern_new_caseless(source, &job->pattern, error)
+                                       : bl_pattern_new(source, &job->pattern, error);
     if (code != 0)
         file_job_fail(&job->file,
-                      "The pattern cannot be used: %s. It is a regular expression: put a backslash "
-                      "before each of . * + ? ( ) [ ] { } | ^ $ \\ that is meant as it is.",
+                      "Invalid regular expression: %s. Put a backslash before each of . * + ? ( ) "
+                      "[ ] { } | ^ $ \\ to match it literally.",
                       error->message);
     return code == 0;
 }
 
 static bool read_glob(struct grep_job *job)
 {
-    struct bl_text glob = job->glob;
+    struct bl_text glob = job->input.glob;
     const char *wrong;
     bool negated = bl_text_starts_with(glob, BL_TEXT("!"));
     if (glob.size == 0)
         return true;
     glob = (struct bl_text){glob.data + negated, glob.size - negated};
     if (!wild_set_read(&job->file.arena, glob, 0, &job->set, &wrong)) {
-        file_job_fail(&job->file, "The glob cannot be used: %s.", wrong);
+        file_job_fail(&job->file, "Invalid glob: %s.", wrong);
         return false;
     }
     job->set.negated = negated;
     return true;
 }
 
-/* All below the path, or the file that it is. */
+/* Searches everything below the path, or the file at the path. */
 static int search_all(struct grep_job *job, const atomic_bool *stopped)
 {
     struct walk walk = {.top = job->path.absolute.data,
@@ -236,11 +236,11 @@ static int search_all(struct grep_job *job, const atomic_bool *stopped)
         search_file(job, 0, fd, (struct bl_text){"", 0});
     } else if (S_ISDIR(status.st_mode)) {
         walk.descriptor = fd;
-        walk.wants = job->glob.size > 0 ? grep_wants : NULL;
-        walk.enters = job->glob.size > 0 ? grep_enters : NULL;
+        walk.wants = job->input.glob.size > 0 ? grep_wants : NULL;
+        walk.enters = job->input.glob.size > 0 ? grep_enters : NULL;
         walk_run(&walk);
     } else {
-        file_job_fail(&job->file, "'%s' is no file but a %s.",
+        file_job_fail(&job->file, "'%s' is a %s, not a file.",
                       tool_path_show(&job->file.arena, job->path.shown), file_kind(status.st_mode));
     }
     close(fd);
@@ -272,69 +272,71 @@ static int grep_run(void *payload, const atomic_bool *stopped)
     return code;
 }
 
-static enum grep_output output_of(const struct bl_json *input)
-{
-    struct bl_text name = bl_json_text(bl_json_get(input, BL_TEXT("output")));
-    return bl_text_equal(name, BL_TEXT("files"))   ? GREP_FILES
-           : bl_text_equal(name, BL_TEXT("count")) ? GREP_COUNT
-                                                   : GREP_CONTENT;
-}
-
 static int grep_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                      struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct grep_job *job = file_job_new(sizeof *job, toolbox, call);
-    int64_t context = 0;
-    job->source = file_job_text(&job->file, call, "pattern");
-    job->glob = file_job_text(&job->file, call, "glob");
-    job->ignores_case = bl_json_boolean(bl_json_get(call->input, BL_TEXT("ignore_case")), false);
-    job->request.output = output_of(call->input);
-    job->limit = job->request.output == GREP_CONTENT ? CONTENT_LINES_DEFAULT : FILES_DEFAULT;
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("head_limit")), &job->limit);
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("context")), &context);
-    job->request.context = (unsigned)context;
+    struct grep_job *job = file_job_new(sizeof *job, toolbox);
+    const struct tool_grep_input *input = &job->input;
+    file_job_read(&job->file, call, &tool_grep_input, &job->input, &input->path);
+    job->request.output = input->output <= GREP_COUNT ? input->output : GREP_CONTENT;
+    job->request.context = input->context;
+    job->limit = input->head_limit > 0                 ? input->head_limit
+                 : job->request.output == GREP_CONTENT ? CONTENT_LINES_DEFAULT
+                                                       : FILES_DEFAULT;
     return file_job_call(&job->file, grep_run, "nothing was searched", call, ret_result, error);
 }
 
-static const char *grep_check(const struct bl_json *input)
+static const char *grep_check(const void *given)
 {
-    struct bl_text glob = bl_json_text(bl_json_get(input, BL_TEXT("glob")));
+    struct bl_text glob = ((const struct tool_grep_input *)given)->glob;
     return glob.size > 0 && memchr(glob.data, '\0', glob.size) != NULL
-               ? "the glob holds a NUL, which no name does"
+               ? "the glob contains a NUL byte"
                : NULL;
 }
 
+static const char *const grep_outputs[] = {
+    [GREP_CONTENT] = "content", [GREP_FILES] = "files", [GREP_COUNT] = "count"};
+static const struct bl_names output_names = BL_NAMES(grep_outputs);
+
+#define BL_RECORD_STRUCT struct tool_grep_input
+static const struct bl_member grep_members[] = {
+    BL_MEMBER_TEXT(
+        "pattern", pattern, .least = 1, .most = 4096, .characters = true,
+        .about = "Regular expression in JavaScript syntax, without lookaround and backreferences."),
+    BL_MEMBER_TEXT("path", path, .optional = true, .least = 1,
+                   .about = "Folder or file to search, relative to the workspace or absolute; "
+                            "default: the workspace."),
+    BL_MEMBER_TEXT("glob", glob, .optional = true, .least = 1, .most = 4096, .characters = true,
+                   .about = "Search only matching files, for example '*.{c,h}' or 'src/**'; "
+                            "'!*.md' searches all others."),
+    BL_MEMBER_ENUM("output", output, &output_names, .optional = true,
+                   .about = "content (default): matching lines with their numbers; files: paths of "
+                            "files with matches; count: paths with the number of matching lines."),
+    BL_MEMBER_INTEGER("context", context, .optional = true, .most = 50,
+                      .about = "Number of lines to show before and after each match."),
+    BL_MEMBER_BOOLEAN("ignore_case", ignores_case, .optional = true),
+    BL_MEMBER_INTEGER(
+        "head_limit", head_limit, .optional = true, .least = 1, .most = 10000,
+        .about = "Maximum number of matching lines (default 250) or files (default 1000)."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_grep_input =
+    BL_RECORD("input of grep", struct tool_grep_input, grep_members, .closed = true);
+
 const struct tool_entry tool_grep = {
     .name = "grep",
-    .subject = "path",
+    .subject = offsetof(struct tool_grep_input, path),
     .kind = SUBJECT_PATH,
     .reads = true,
     .parallel = true,
-    .schema =
-        "{\"type\":\"object\",\"properties\":{"
-        "\"pattern\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
-        "\"description\":\"A regular expression as in JavaScript, without look-around and "
-        "back-references.\"},"
-        "\"path\":{\"type\":\"string\",\"minLength\":1,"
-        "\"description\":\"The folder or file to search, relative to the workspace or absolute; "
-        "without it the workspace.\"},"
-        "\"glob\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,"
-        "\"description\":\"Only files that fit, as '*.{c,h}' or 'src/**'; '!*.md': all others.\"},"
-        "\"output\":{\"enum\":[\"content\",\"files\",\"count\"],"
-        "\"description\":\"content (if not given): the lines, with their numbers; files: paths of "
-        "files with matches; count: with the number of matching lines.\"},"
-        "\"context\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":50,"
-        "\"description\":\"So many lines before and after each match, too.\"},"
-        "\"ignore_case\":{\"type\":\"boolean\"},"
-        "\"head_limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":10000,"
-        "\"description\":\"At most so many matching lines (if not given 250), or files (1000).\"}},"
-        "\"required\":[\"pattern\"],\"additionalProperties\":false}",
-    .description =
-        "Searches files for lines that match a regular expression (each line on its own: no match "
-        "spans several). Answers sorted by path: each path, below it its lines as 'number:text', "
-        "context as 'number-text'; long lines are cut. Hidden files are searched; what .gitignore "
-        "or .ignore name is not, nor binary files; links are not followed. 'glob' is relative to "
-        "'path'; one without '/' is held against names in all folders. Says what was left out.",
+    .input = &tool_grep_input,
+    .description = "Searches files for lines that match a regular expression; a match cannot span "
+                   "lines. Results are sorted by path: each path is followed by its lines as "
+                   "'number:text' and context as 'number-text'; long lines are truncated. Hidden "
+                   "files are searched; binary files and files ignored by .gitignore or .ignore "
+                   "are not; links are not followed. 'glob' is relative to 'path'; a glob without "
+                   "'/' matches names in all folders. Reports what was left out.",
     .check = grep_check,
     .call = grep_call,
 };

@@ -1,9 +1,9 @@
-/* The lines of one file that a pattern matches.
+/* Searches the lines of one file.
  *
- * Design notes. A file is read through a buffer, of which whole lines are searched; a small one is
- * in there at once. The lines that may still be wanted as context stay in front when the rest gives
- * way to what comes. The buffer grows for long lines, up to a limit; of a longer line only that
- * much is looked at. So the size of a file does not matter, and one that is cut short while it is
+ * Design notes. A file is read through a buffer, and whole lines of it are searched; a small file
+ * fits at once. Lines that may still be needed as context stay at the start of the buffer when the
+ * rest makes room for new data. The buffer grows for long lines, up to a limit; only that much of a
+ * longer line is searched. So the size of a file does not matter, and truncating a file while it is
  * read does no harm, as it would to a mapping. */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,16 +24,16 @@ struct grep_searcher {
     char *data;
     size_t capacity;
     size_t filled;
-    size_t done;    /* searched up to here */
-    size_t told;    /* behind the last line that was told */
+    size_t done;    /* offset up to which it is searched */
+    size_t printed; /* offset after the last printed line */
     size_t counted; /* `line` is the number of the line that begins here */
     uint64_t line;
-    bool gap; /* lines between the last told and what the buffer holds are gone */
-    bool told_any;
-    bool skips_line; /* what comes up to the next LF belongs to a line that was too long */
-    bool tells;
+    bool gap; /* lines between the last printed one and the buffer have been dropped */
+    bool printed_any;
+    bool skips_line; /* the data up to the next LF belongs to a line that was too long */
+    bool prints;
     bool full;
-    unsigned trailing; /* lines of context still to be told */
+    unsigned trailing; /* lines of context still to print */
     struct bl_buffer text;
     struct grep_found *found;
 };
@@ -59,12 +59,12 @@ void grep_searcher_free(struct grep_searcher *searcher)
     bl_free(searcher);
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 static uint64_t count_newlines(const char *at, size_t size)
 {
     uint64_t count = 0;
-    /* Eight bytes at once: an LF becomes 0, and each byte that is 0 leaves its highest bit. */
+    /* Eight bytes at once: an LF becomes 0, and each zero byte leaves its highest bit set. */
     for (; size >= 8; at += 8, size -= 8) {
         uint64_t word;
         memcpy(&word, at, sizeof word);
@@ -77,7 +77,8 @@ static uint64_t count_newlines(const char *at, size_t size)
     return count;
 }
 
-/* The number of the line that begins there; not before the last one that was asked for. */
+/* Returns the number of the line that begins at `offset`, which must not be before the offset of
+ * the last call. */
 static uint64_t line_number(struct grep_searcher *searcher, size_t offset)
 {
     searcher->line +=
@@ -97,12 +98,13 @@ static void grep_append_line(struct bl_buffer *out, struct bl_text line)
          out->size > start && (nul = memchr(nul, '\0', (size_t)(out->data + out->size - nul)));)
         *nul = ' ';
     if (shown.size < line.size)
-        bl_buffer_printf(out, " [%zu more bytes]", line.size - shown.size);
+        bl_buffer_printf(out, " [%zu more byte%s]", line.size - shown.size,
+                         line.size - shown.size == 1 ? "" : "s");
     bl_buffer_append_byte(out, '\n');
 }
 
-/* Where the line that begins at `offset` ends, without its LF or CR LF; `*ret_next` is where the
- * next one begins. */
+/* Returns the line that begins at `offset`, without its LF or CR LF; `*ret_next` is the start of
+ * the next line. */
 static struct bl_text grep_line_at(const struct grep_searcher *searcher, size_t offset,
                                    size_t limit, size_t *ret_next)
 {
@@ -116,26 +118,28 @@ static struct bl_text grep_line_at(const struct grep_searcher *searcher, size_t 
     return (struct bl_text){start, (size_t)(end - start)};
 }
 
-static void tell_line(struct grep_searcher *searcher, size_t offset, struct bl_text line, char mark)
+static void print_line(struct grep_searcher *searcher, size_t offset, struct bl_text line,
+                       char mark)
 {
     bl_buffer_printf(&searcher->text, "%" PRIu64 "%c", line_number(searcher, offset), mark);
     grep_append_line(&searcher->text, line);
-    searcher->told_any = true;
+    searcher->printed_any = true;
 }
 
-/* The context behind the last line that was told, as far as `limit`. */
-static void tell_trailing(struct grep_searcher *searcher, size_t limit)
+/* Prints the context after the last printed line, up to `limit`. */
+static void print_trailing(struct grep_searcher *searcher, size_t limit)
 {
-    while (searcher->trailing > 0 && searcher->told < limit) {
+    while (searcher->trailing > 0 && searcher->printed < limit) {
         size_t next;
-        struct bl_text line = grep_line_at(searcher, searcher->told, limit, &next);
-        tell_line(searcher, searcher->told, line, '-');
-        searcher->told = next;
+        struct bl_text line = grep_line_at(searcher, searcher->printed, limit, &next);
+        print_line(searcher, searcher->printed, line, '-');
+        searcher->printed = next;
         searcher->trailing--;
     }
 }
 
-/* Beginning of the line so many lines before the one at `offset`, not before `least`. */
+/* Returns the start of the line that is `count` lines before the one at `offset`, but not before
+ * `least`. */
 static size_t lines_before(const struct grep_searcher *searcher, size_t offset, unsigned count,
                            size_t least)
 {
@@ -147,22 +151,22 @@ static size_t lines_before(const struct grep_searcher *searcher, size_t offset, 
     return offset;
 }
 
-static void tell_match(struct grep_searcher *searcher, struct bl_text line, size_t next)
+static void print_match(struct grep_searcher *searcher, struct bl_text line, size_t next)
 {
     const struct grep_request *request = searcher->request;
     size_t offset = (size_t)(line.data - searcher->data), after;
     if (request->context > 0) {
-        tell_trailing(searcher, offset);
-        size_t start = lines_before(searcher, offset, request->context, searcher->told);
-        if (searcher->told_any && (searcher->gap || start > searcher->told))
+        print_trailing(searcher, offset);
+        size_t start = lines_before(searcher, offset, request->context, searcher->printed);
+        if (searcher->printed_any && (searcher->gap || start > searcher->printed))
             bl_buffer_append(&searcher->text, BL_TEXT("--\n"));
         for (; start < offset; start = after) {
             struct bl_text before = grep_line_at(searcher, start, offset, &after);
-            tell_line(searcher, start, before, '-');
+            print_line(searcher, start, before, '-');
         }
     }
-    tell_line(searcher, offset, line, ':');
-    searcher->told = next;
+    print_line(searcher, offset, line, ':');
+    searcher->printed = next;
     searcher->gap = false;
     searcher->trailing = request->context;
     searcher->found->lines++;
@@ -170,16 +174,17 @@ static void tell_match(struct grep_searcher *searcher, struct bl_text line, size
         searcher->found->lines >= request->lines_max || searcher->text.size >= request->bytes_max;
 }
 
-/* A line matches that is not told any more: what follows it is no context of those that were. */
-static void end_telling(struct grep_searcher *searcher, struct bl_text line)
+/* A line matches but is no longer printed: the lines after it are not context of the printed
+ * ones. */
+static void end_printing(struct grep_searcher *searcher, struct bl_text line)
 {
-    tell_trailing(searcher, (size_t)(line.data - searcher->data));
+    print_trailing(searcher, (size_t)(line.data - searcher->data));
     searcher->trailing = 0;
 }
 
 /* ---- Searching ------------------------------------------------------------------------------- */
 
-/* True: nothing more needs to be known of this file. */
+/* Returns true if nothing more needs to be known about this file. */
 static bool search_lines(struct grep_searcher *searcher, size_t limit)
 {
     struct bl_text text = {searcher->data, limit}, line;
@@ -188,29 +193,29 @@ static bool search_lines(struct grep_searcher *searcher, size_t limit)
         if (searcher->request->output == GREP_FILES)
             return true;
         if (searcher->full)
-            end_telling(searcher, line);
-        else if (searcher->tells)
-            tell_match(searcher, line, searcher->done);
+            end_printing(searcher, line);
+        else if (searcher->prints)
+            print_match(searcher, line, searcher->done);
     }
-    if (searcher->tells)
-        tell_trailing(searcher, limit);
+    if (searcher->prints)
+        print_trailing(searcher, limit);
     return false;
 }
 
-/* Lets go of what is searched, save for the context that what comes may want. */
-static void grep_line_let_go(struct grep_searcher *searcher, size_t limit)
+/* Drops the searched data, except for context that later matches may need. */
+static void grep_line_drop(struct grep_searcher *searcher, size_t limit)
 {
     size_t keep = limit;
-    if (searcher->tells && searcher->request->context > 0) {
+    if (searcher->prints && searcher->request->context > 0) {
         keep = lines_before(searcher, limit, searcher->request->context, 0);
-        /* Of lines as long as that there is no context. */
+        /* Lines this long get no context. */
         if (limit - keep > CONTEXT_MAX)
             keep = limit;
     }
-    if (searcher->tells)
+    if (searcher->prints)
         line_number(searcher, keep > searcher->counted ? keep : searcher->counted);
-    searcher->gap |= searcher->told < keep;
-    searcher->told = searcher->told > keep ? searcher->told - keep : 0;
+    searcher->gap |= searcher->printed < keep;
+    searcher->printed = searcher->printed > keep ? searcher->printed - keep : 0;
     searcher->counted = searcher->counted > keep ? searcher->counted - keep : 0;
     searcher->done = limit - keep;
     memmove(searcher->data, searcher->data + keep, searcher->filled - keep);
@@ -225,7 +230,7 @@ static void make_room(struct grep_searcher *searcher, size_t capacity)
     searcher->capacity = capacity;
 }
 
-/* Drops what belongs to a line that was too long. */
+/* Drops the rest of a line that was too long. */
 static void skip_rest(struct grep_searcher *searcher)
 {
     const char *start = searcher->data + searcher->done;
@@ -237,7 +242,8 @@ static void skip_rest(struct grep_searcher *searcher)
     searcher->filled -= drop;
 }
 
-/* The buffer is full, or the file at its end. True: the file needs no more. */
+/* Called when the buffer is full or the file has ended. Returns true if the search of the file is
+ * complete. */
 static bool search_buffer(struct grep_searcher *searcher, bool at_end)
 {
     if (searcher->skips_line)
@@ -259,12 +265,12 @@ static bool search_buffer(struct grep_searcher *searcher, bool at_end)
     if (too_long) {
         searcher->found->long_lines++;
         searcher->skips_line = true;
-        /* Its LF, which the next number counts on, is dropped with its rest. */
-        if (searcher->tells)
+        /* Its LF is dropped with its rest, so count the line here. */
+        if (searcher->prints)
             line_number(searcher, limit);
         searcher->line++;
     }
-    grep_line_let_go(searcher, limit);
+    grep_line_drop(searcher, limit);
     make_room(searcher, BUFFER_LARGE);
     return false;
 }
@@ -292,15 +298,15 @@ static enum grep_outcome search_open(struct grep_searcher *searcher, int fd)
     }
 }
 
-enum grep_outcome grep_search(struct grep_searcher *searcher, int fd, bool tells,
+enum grep_outcome grep_search(struct grep_searcher *searcher, int fd, bool prints,
                               struct grep_found *ret_found)
 {
     *ret_found = (struct grep_found){0};
-    searcher->filled = searcher->done = searcher->told = searcher->counted = 0;
+    searcher->filled = searcher->done = searcher->printed = searcher->counted = 0;
     searcher->line = 1;
-    searcher->gap = searcher->told_any = searcher->skips_line = searcher->full = false;
+    searcher->gap = searcher->printed_any = searcher->skips_line = searcher->full = false;
     searcher->trailing = 0;
-    searcher->tells = tells && searcher->request->output == GREP_CONTENT;
+    searcher->prints = prints && searcher->request->output == GREP_CONTENT;
     searcher->found = ret_found;
     bl_buffer_clear(&searcher->text);
     enum grep_outcome outcome = search_open(searcher, fd);

@@ -1,14 +1,14 @@
-/* Commands in the background.
+/* Background commands.
  *
  * Design notes.
  *
- * A job is a fiber of the toolbox's nursery, in a scope and with a receipt of its own: no stop of a
- * turn reaches it. Its warden keeps what the command leaves behind, so it runs until its whole tree
- * has ended. An ended job stays, so that it can be asked how it ended, until the toolbox ends or
- * many others have ended since.
+ * A job is a fiber of the toolbox's nursery, with its own scope and receipt: no stop of a turn
+ * reaches it. Its warden keeps processes that the command leaves behind, so the job runs until its
+ * whole process tree has ended. An ended job is kept so that its outcome can be queried, until the
+ * toolbox ends or many other jobs have ended since.
  *
  *   starting  --on_started-->              running
- *   running   --on_left-->                 left: the command has ended, something of it runs on
+ *   running   --on_left-->                 left: the command has ended, processes of it still run
  *   any       --the tree has ended-->      ended, by itself or by a stop */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,9 +16,9 @@
 #include "tool/parts.h"
 
 #define JOBS_MAX      32u /* at once */
-#define JOBS_KEPT_MAX 64u /* that have ended */
+#define JOBS_KEPT_MAX 64u /* ended ones */
 #define START_NS_MAX  (15 * BL_NS_PER_S)
-/* Beyond the grace, for the proof. */
+/* Added to the grace period, for the proof. */
 #define END_NS_MAX  (20 * BL_NS_PER_S)
 #define SHOWN_MAX   ((size_t)200)
 #define NOTE_MAX    ((size_t)160)
@@ -32,7 +32,7 @@ struct job {
     struct bl_text command;
     struct bl_command run;
     struct tool_running running;
-    struct bl_scope scope; /* this and the next three until it has ended */
+    struct bl_scope scope; /* this and the next three are valid until it has ended */
     struct bl_receipt receipt;
     struct bl_activity activity;
     struct bl_capture counted; /* keeps nothing */
@@ -40,22 +40,23 @@ struct job {
     struct bl_warden_end end;
     struct bl_error error;
     int code;
-    int64_t timeout_ms; /* 0: none */
+    int64_t timeout_ms; /* 0 for none */
     uint64_t started_ns;
     uint64_t ended_ns;
-    struct bl_semaphore started; /* or ended before that */
+    struct bl_semaphore started; /* given when it has started, or ended before that */
     struct bl_semaphore ended;
     bool listed; /* among the activities, until it has ended */
     bool left;
     bool has_ended;
-    bool failed;                 /* not by our stop */
+    bool failed;                 /* but not because of our stop */
+    bool told;                   /* its receipt is reported by the call that stopped it */
     uint32_t users;              /* calls that hold it */
     struct bl_text ending;       /* "exit code 3"; once it has ended */
-    struct bl_text stop_line;    /* the receipt for people; empty: it was not stopped */
-    struct bl_text receipt_json; /* the same */
+    struct bl_text stop_line;    /* the receipt for users; empty if it was not stopped */
+    struct bl_text receipt_json; /* the same as JSON */
 };
 
-/* ---- Its life -------------------------------------------------------------------------------- */
+/* ---- Life of a job --------------------------------------------------------------------------- */
 
 static void job_take_output(void *context, struct bl_text bytes)
 {
@@ -80,6 +81,7 @@ static void has_left(void *context, const struct bl_warden_end *end)
 static struct bl_text describe_end(struct job *job)
 {
     char note[NOTE_MAX];
+    char duration[32];
     struct bl_stop stop;
     size_t size = tool_command_note(&job->end, note, sizeof note);
     bl_scope_stop_read(&job->scope, &stop);
@@ -88,8 +90,10 @@ static struct bl_text describe_end(struct job *job)
         return bl_arena_printf(&job->arena, "cannot start: %s", job->error.message);
     if (job->end.how == BL_END_EXITED && size == 0)
         return BL_TEXT("exit code 0");
-    if (job->end.how == BL_END_STOPPED && stop.reason == BL_STOP_TIMEOUT && job->timeout_ms != 0)
-        return bl_arena_printf(&job->arena, "timed out after %" PRId64 " ms", job->timeout_ms);
+    if (job->end.how == BL_END_STOPPED && stop.reason == BL_STOP_TIMEOUT && job->timeout_ms != 0) {
+        tool_timeout_format(job->timeout_ms, duration);
+        return bl_arena_printf(&job->arena, "timed out after %s", duration);
+    }
     if (job->end.how == BL_END_STOPPED) {
         job->failed = false;
         size = tool_stop_note(&job->scope, job->started_ns, note, sizeof note);
@@ -97,7 +101,7 @@ static struct bl_text describe_end(struct job *job)
     return bl_arena_text(&job->arena, bl_text_trim((struct bl_text){note, size}));
 }
 
-/* The proof of its stop, while the scope is there. */
+/* Stores the proof of its stop, while the scope exists. */
 static void job_keep_receipt(struct job *job)
 {
     struct bl_scope shield;
@@ -105,7 +109,7 @@ static void job_keep_receipt(struct job *job)
     struct bl_json_writer writer;
     if (!bl_scope_stopped(&job->scope))
         return;
-    /* A stop that came with its end has yet to be handed down by the loop. */
+    /* The loop may not yet have passed on a stop that coincided with its end. */
     bl_shield_begin(&shield, BL_NS_PER_S);
     while (!bl_receipt_ready(&job->receipt) && bl_yield() == 0)
         continue;
@@ -117,6 +121,14 @@ static void job_keep_receipt(struct job *job)
     bl_receipt_write(&job->receipt, &writer);
     if (bl_json_writer_done(&writer) == 0)
         job->receipt_json = bl_arena_text(&job->arena, bl_buffer_text(&text));
+}
+
+static void job_tell_stopped(const struct job *job)
+{
+    const struct bl_toolbox *toolbox = job->toolbox;
+
+    if (job->receipt_json.size > 0 && toolbox->job_stopped != NULL)
+        toolbox->job_stopped(toolbox->job_stopped_context, job->id, job->receipt_json, job->told);
 }
 
 static int job_main(void *argument)
@@ -134,6 +146,7 @@ static int job_main(void *argument)
     bl_list_remove(&job->running.link);
     job->ended_ns = bl_now_ns();
     job->has_ended = true;
+    job_tell_stopped(job);
     if (job->listed)
         bl_activity_end(&job->activity, job->receipt_json);
     bl_semaphore_give(&job->started);
@@ -141,7 +154,7 @@ static int job_main(void *argument)
     return 0;
 }
 
-/* Waits in the running fiber's scope; whoever has waited lets the next one go on. */
+/* Waits in the running fiber's scope, and wakes the next waiter. */
 static int job_await(struct bl_semaphore *moment)
 {
     int code = bl_semaphore_take(moment);
@@ -159,9 +172,9 @@ static void free_job(struct job *job)
     bl_free(job);
 }
 
-/* ---- Beginning ------------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
-/* How many run; forgets the oldest of those that have ended when they are too many. */
+/* Returns the number of running jobs. Frees the oldest ended jobs if there are too many. */
 static unsigned count_running(struct bl_toolbox *toolbox)
 {
     unsigned running = 0, ended = 0;
@@ -182,16 +195,15 @@ static unsigned count_running(struct bl_toolbox *toolbox)
     return running;
 }
 
-static struct job *make_job(struct bl_toolbox *toolbox, const struct bl_tool_call *call)
+static struct job *make_job(struct bl_toolbox *toolbox, const struct tool_bash_input *input)
 {
     struct job *job = bl_zalloc(sizeof *job);
     job->toolbox = toolbox;
     job->started_ns = bl_now_ns();
     job->running.control.hurry = toolbox->hurry;
     snprintf(job->id, sizeof job->id, "job_%" PRIu64, toolbox->jobs_begun + 1);
-    job->command =
-        bl_arena_text(&job->arena, bl_json_text(bl_json_get(call->input, BL_TEXT("command"))));
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("timeout_ms")), &job->timeout_ms);
+    job->command = bl_arena_text(&job->arena, input->command);
+    job->timeout_ms = input->timeout_ms;
     bl_capture_init(&job->counted, 0);
     output_text_init(&job->output, toolbox->output_max);
     bl_semaphore_init(&job->started, 0);
@@ -200,7 +212,7 @@ static struct job *make_job(struct bl_toolbox *toolbox, const struct bl_tool_cal
     return job;
 }
 
-/* A line of a list: nothing that a terminal would obey. */
+/* The phase is one line of a list: replaces bytes that a terminal would obey. */
 static void name_phase(struct job *job)
 {
     bl_text_into(job->activity.phase, sizeof job->activity.phase, job->command.data);
@@ -214,7 +226,7 @@ static void job_hurry(struct bl_activity *activity)
     bl_command_hurry(&BL_CONTAINER(activity, struct job, activity)->running.control);
 }
 
-/* Lists it, opens its scope and receipt, and starts its fiber. */
+/* Lists the job, opens its scope and receipt, and starts its fiber. */
 static int start_job(struct job *job)
 {
     struct bl_toolbox *toolbox = job->toolbox;
@@ -252,8 +264,8 @@ static int start_job(struct job *job)
     return 0;
 }
 
-/* A stop of the call that comes now finds it started: then it runs in the background, as was asked,
- * and the receipt names it. */
+/* A stop of the call at this point finds the job started: it then runs in the background, as
+ * requested, and the receipt names it. */
 static void await_start(struct job *job)
 {
     struct bl_scope shield;
@@ -271,32 +283,33 @@ static int job_refuse(struct job *job, int code, const struct bl_tool_call *call
     } else {
         *error = job->error;
         bl_error_set(error, code, BL_KIND_RUNTIME, "start a job", job->id,
-                     "cannot start it in the background: %s", bl_error_text(code));
+                     "cannot start a background command: %s", bl_error_text(code));
     }
     free_job(job);
     return code;
 }
 
 int job_begin(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-              struct bl_tool_result *ret_result, struct bl_error *error)
+              const struct tool_bash_input *input, struct bl_tool_result *ret_result,
+              struct bl_error *error)
 {
     *ret_result = (struct bl_tool_result){.is_error = true};
     if (toolbox->nursery == NULL) {
-        ret_result->text = BL_TEXT("Nothing can run in the background here: call it without "
-                                   "'background', and it was not run.");
+        ret_result->text = BL_TEXT("Background commands are not available here. The command was "
+                                   "not run; call bash without 'background'.");
         return 0;
     }
     if (count_running(toolbox) >= JOBS_MAX) {
-        ret_result->text = bl_arena_printf(call->arena,
-                                           "There are %u jobs, and no more are allowed: stop one "
-                                           "first. It was not run.",
-                                           JOBS_MAX);
+        ret_result->text = bl_arena_printf(
+            call->arena,
+            "%u jobs are running, which is the limit. The command was not run; stop a job first.",
+            JOBS_MAX);
         return 0;
     }
     int code = bl_check();
     if (code != 0)
         return code;
-    struct job *job = make_job(toolbox, call);
+    struct job *job = make_job(toolbox, input);
     code = tool_command_prepare(toolbox, &job->arena, job->command, &job->run, &job->error);
     if (code == 0)
         code = start_job(job);
@@ -307,11 +320,11 @@ int job_begin(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
     if (code != 0)
         return job_refuse(job, code, call, ret_result, error);
     ret_result->is_error = false;
-    ret_result->text = bl_arena_printf(
-        call->arena,
-        "%s runs in the background. {\"job\":\"%s\"} reads what it prints and says whether it "
-        "still runs; {\"job\":\"%s\",\"stop\":true} stops it.",
-        job->id, job->id, job->id);
+    ret_result->text =
+        bl_arena_printf(call->arena,
+                        "%s is running in the background. {\"job\":\"%s\"} returns its new output "
+                        "and its state; {\"job\":\"%s\",\"stop\":true} stops it.",
+                        job->id, job->id, job->id);
     return 0;
 }
 
@@ -322,13 +335,13 @@ static struct bl_text unknown_job(const struct bl_toolbox *toolbox, struct bl_ar
 {
     struct bl_text shown = bl_utf8_cut(id, 64);
     struct bl_text text = bl_arena_printf(
-        arena, "There is no job '" BL_TEXT_FORMAT "'.%s", BL_TEXT_ARG(shown),
-        bl_list_empty(&toolbox->jobs) ? " Nothing was started in the background." : " There are:");
+        arena, "Unknown job '" BL_TEXT_FORMAT "'.%s", BL_TEXT_ARG(shown),
+        bl_list_empty(&toolbox->jobs) ? " No background command was started." : " Jobs:");
     const char *separator = " ";
     BL_LIST_EACH (link, &toolbox->jobs) {
         const struct job *job = BL_CONTAINER(link, struct job, link);
         text = bl_arena_printf(arena, BL_TEXT_FORMAT "%s%s (%s)", BL_TEXT_ARG(text), separator,
-                               job->id, job->has_ended ? "ended" : "runs");
+                               job->id, job->has_ended ? "ended" : "running");
         separator = ", ";
     }
     return text;
@@ -350,24 +363,24 @@ static void write_state(const struct job *job, struct bl_buffer *out)
     uint64_t to_ns = job->has_ended ? job->ended_ns : bl_now_ns();
     bl_duration_format((int64_t)(to_ns - job->started_ns), duration);
     if (job->has_ended) {
-        bl_buffer_printf(out, "%s has ended after %s: " BL_TEXT_FORMAT, job->id, duration,
+        bl_buffer_printf(out, "%s ended after %s: " BL_TEXT_FORMAT, job->id, duration,
                          BL_TEXT_ARG(job->ending));
         return;
     }
     uint32_t processes = bl_command_processes(&job->running.control);
-    bl_buffer_printf(out, "%s runs since %s, with %" PRIu32 " process%s", job->id, duration,
-                     processes, processes == 1 ? "" : "es");
+    bl_buffer_printf(out, "%s has been running for %s, with %" PRIu32 " process%s", job->id,
+                     duration, processes, processes == 1 ? "" : "es");
     if (bl_scope_stopped(&job->scope))
-        bl_buffer_append(out, BL_TEXT(", and is being stopped"));
+        bl_buffer_append(out, BL_TEXT(", and is stopping"));
     if (job->left) {
         size_t size = tool_command_note(&job->end, note, sizeof note);
         struct bl_text ending = bl_text_trim((struct bl_text){note, size});
-        bl_buffer_printf(out, " that its command has left behind (" BL_TEXT_FORMAT ")",
+        bl_buffer_printf(out, " left running by its command (" BL_TEXT_FORMAT ")",
                          BL_TEXT_ARG(size > 0 ? ending : BL_TEXT("exit code 0")));
     }
 }
 
-/* What it has printed since the last time, then a line on how it is. */
+/* Returns the output since the last report, then a line with its state. */
 static struct bl_text job_report(struct job *job, struct bl_arena *arena)
 {
     BL_AUTO_BUFFER(text, SIZE_MAX);
@@ -381,10 +394,11 @@ static struct bl_text job_report(struct job *job, struct bl_arena *arena)
     return bl_arena_text(arena, bl_buffer_text(&text));
 }
 
-/* Its receipt is told besides, as that of this call. */
+/* Its receipt is also reported as that of this call. */
 static int stop_job(struct job *job, const struct bl_tool_call *call)
 {
     bool ours = !job->has_ended && bl_scope_stop(&job->scope, BL_STOP_USER, tool_bash.name);
+    job->told = job->told || ours;
     int code = job_await(&job->ended);
     if (code == 0 && ours && job->receipt_json.size > 0) {
         struct bl_event event = {.type = BL_EVENT_RECEIPT,
@@ -396,19 +410,17 @@ static int stop_job(struct job *job, const struct bl_tool_call *call)
 }
 
 int job_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
-             struct bl_tool_result *ret_result, struct bl_error *error)
+             const struct tool_bash_input *input, struct bl_tool_result *ret_result)
 {
-    struct bl_text id = bl_json_text(bl_json_get(call->input, BL_TEXT("job")));
-    struct job *job = find_job(toolbox, id);
+    struct job *job = find_job(toolbox, input->job);
     int code = 0;
-    (void)error;
     *ret_result = (struct bl_tool_result){.is_error = true};
     if (job == NULL) {
-        ret_result->text = unknown_job(toolbox, call->arena, id);
+        ret_result->text = unknown_job(toolbox, call->arena, input->job);
         return 0;
     }
     job->users++;
-    if (bl_json_boolean(bl_json_get(call->input, BL_TEXT("stop")), false))
+    if (input->stop)
         code = stop_job(job, call);
     ret_result->text = job_report(job, call->arena);
     ret_result->is_error = code != 0 || (job->has_ended && job->failed);
@@ -424,7 +436,17 @@ void bl_toolbox_begin(struct bl_toolbox *toolbox, struct bl_nursery *nursery,
     toolbox->nursery = nursery;
     toolbox->activities = activities;
     toolbox->session = session;
+    toolbox->job_stopped = NULL;
     mcp_box_begin(toolbox);
+}
+
+void bl_toolbox_on_stopped(struct bl_toolbox *toolbox,
+                           void (*stopped)(void *context, const char *job, struct bl_text receipt,
+                                           bool told),
+                           void *context)
+{
+    toolbox->job_stopped = stopped;
+    toolbox->job_stopped_context = context;
 }
 
 void bl_toolbox_retire(struct bl_toolbox *toolbox)
@@ -440,12 +462,14 @@ void bl_toolbox_retire(struct bl_toolbox *toolbox)
 void bl_toolbox_end(struct bl_toolbox *toolbox)
 {
     struct bl_scope shield;
+    if (toolbox->nursery == NULL)
+        return;
     bl_toolbox_retire(toolbox);
     bl_shield_begin(&shield, toolbox->grace_ms * BL_NS_PER_MS + END_NS_MAX);
     mcp_box_end(toolbox);
     BL_LIST_EACH_SAFE (link, &toolbox->jobs) {
         struct job *job = BL_CONTAINER(link, struct job, link);
-        /* One that does not end by then is the nursery's, which waits on for it. */
+        /* A job that does not end in time is left to the nursery, which waits for it. */
         if (job_await(&job->ended) == 0)
             free_job(job);
     }

@@ -1,5 +1,5 @@
-/* Design notes. Folders are opened level by level, so that what is near is listed before what is
- * deep when there is more than a result may hold; then the tree is printed from its top. */
+/* Design notes. Folders are opened level by level, so that if there are more entries than fit,
+ * upper levels are listed before deeper ones; then the tree is printed from its top. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,26 +13,26 @@
 #include "tool/parts.h"
 
 #define ENTRIES_MAX ((size_t)1000)
-/* Names of one folder that are sorted; more are only counted. */
+/* Maximum number of names of one folder that are sorted; more are only counted. */
 #define NAMES_MAX ((size_t)100000)
 #define NOTES_MAX ((size_t)256)
 
 struct ls_entry {
     struct bl_list link;
-    struct ls_entry *above; /* NULL: the top */
+    struct ls_entry *above; /* NULL for the top */
     const char *name;
     unsigned depth;
     unsigned mode;
     uint64_t size;
     const char *target;     /* of a link; else NULL */
     struct bl_list entries; /* of a folder */
-    uint64_t left_out;      /* of these */
-    const char *unlisted;   /* why a folder was not opened; NULL: it was, or is not to be */
+    uint64_t left_out;      /* number of these that were left out */
+    const char *unlisted;   /* why a folder was not opened; NULL if it was, or need not be */
 };
 
 struct ls_job {
     struct file_job file;
-    int64_t depth;
+    struct tool_ls_input input;
     struct tool_path path;
     size_t count;
     struct bl_list opening; /* folders to open: struct ls_step */
@@ -43,7 +43,7 @@ struct ls_step {
     struct ls_entry *entry;
 };
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Reading folders ------------------------------------------------------------------------- */
 
 static struct ls_entry *ls_new_entry(struct ls_job *job, struct ls_entry *above, const char *name)
 {
@@ -55,13 +55,13 @@ static struct ls_entry *ls_new_entry(struct ls_job *job, struct ls_entry *above,
     return entry;
 }
 
-/* What is known of one that is in the folder `fd`. */
+/* Fills mode, size and link target of an entry of the folder `fd`. */
 static void ls_look_at(struct ls_job *job, struct ls_entry *entry, int fd)
 {
     char target[PATH_MAX];
     struct stat status;
     if (fstatat(fd, entry->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return; /* gone meanwhile: it has no mark */
+        return; /* removed meanwhile: it has no mark */
     entry->mode = status.st_mode;
     entry->size = (uint64_t)status.st_size;
     if (!S_ISLNK(status.st_mode))
@@ -76,7 +76,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* All names in the folder, sorted, and how many more there are. */
+/* Reads all names in the folder, sorted, and counts those beyond the limit. */
 static size_t take_names(struct ls_job *job, DIR *stream, const atomic_bool *stopped,
                          const char ***ret_names, uint64_t *ret_more)
 {
@@ -105,7 +105,7 @@ static size_t take_names(struct ls_job *job, DIR *stream, const atomic_bool *sto
 
 static bool goes_deeper(const struct ls_job *job, const struct ls_entry *entry)
 {
-    return S_ISDIR(entry->mode) && entry->depth < job->depth;
+    return S_ISDIR(entry->mode) && entry->depth < job->input.depth;
 }
 
 static void plan_opening(struct ls_job *job, struct ls_entry *entry)
@@ -115,7 +115,7 @@ static void plan_opening(struct ls_job *job, struct ls_entry *entry)
     bl_list_push_back(&job->opening, &step->link);
 }
 
-/* Lists an open folder, as far as there is room. Takes the stream over. */
+/* Lists an open folder, as far as there is room. Takes ownership of the stream. */
 static void ls_list_folder(struct ls_job *job, struct ls_entry *folder, DIR *stream,
                            const atomic_bool *stopped)
 {
@@ -132,7 +132,7 @@ static void ls_list_folder(struct ls_job *job, struct ls_entry *folder, DIR *str
         job->count++;
         if (!goes_deeper(job, entry))
             continue;
-        /* Thousands of objects that nobody asked for. */
+        /* Thousands of objects of no interest. */
         if (strcmp(entry->name, ".git") == 0)
             entry->unlisted = "not listed";
         else
@@ -153,7 +153,7 @@ static struct bl_text ls_path_of(struct ls_job *job, const struct ls_entry *entr
 static void ls_open_folder(struct ls_job *job, struct ls_entry *folder, const atomic_bool *stopped)
 {
     if (job->count == ENTRIES_MAX) {
-        folder->unlisted = "not listed: too much";
+        folder->unlisted = "not listed: limit reached";
         return;
     }
     struct tool_path path = {.absolute = ls_path_of(job, folder), .root = job->path.root};
@@ -185,7 +185,7 @@ static const char *mark_of(const struct ls_entry *entry)
     }
 }
 
-/* False: there is no room for it. */
+/* Returns false if there is no room for it. */
 static bool print_entry(struct ls_job *job, const struct ls_entry *entry)
 {
     struct bl_buffer *out = &job->file.out;
@@ -207,7 +207,7 @@ static bool print_entry(struct ls_job *job, const struct ls_entry *entry)
     return false;
 }
 
-/* What is next in the printed tree; NULL: nothing. */
+/* Returns the next entry of the printed tree, or NULL. */
 static struct ls_entry *next_entry(const struct ls_entry *entry)
 {
     if (!bl_list_empty(&entry->entries))
@@ -233,10 +233,10 @@ static void print_tree(struct ls_job *job, struct ls_entry *top)
     }
     left_out += job->count - printed;
     if (left_out > 0)
-        bl_buffer_printf(&job->file.out,
-                         "[%" PRIu64 " more entries left out%s: list one of the folders alone, or "
-                         "use glob]\n",
-                         left_out, unlisted ? ", and those of folders that are not listed" : "");
+        bl_buffer_printf(
+            &job->file.out,
+            "[%" PRIu64 " more entr%s left out%s: list a single folder, or use glob]\n", left_out,
+            left_out == 1 ? "y" : "ies", unlisted ? ", besides those of unlisted folders" : "");
     else if (job->count == 0)
         bl_buffer_printf(&job->file.out, "'%s' is an empty folder.",
                          tool_path_show(&job->file.arena, job->path.shown));
@@ -253,7 +253,7 @@ static int ls_run(void *payload, const atomic_bool *stopped)
     const char *shown = tool_path_show(&job->file.arena, job->path.shown);
     int fd = tool_path_open(&job->path, O_PATH);
     if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode)) {
-        bl_buffer_printf(&job->file.out, "'%s' is no folder but a %s (%s).", shown,
+        bl_buffer_printf(&job->file.out, "'%s' is a %s (%s), not a folder.", shown,
                          file_kind(status.st_mode),
                          file_size_text(&job->file.arena, (uint64_t)status.st_size));
         close(fd);
@@ -276,29 +276,35 @@ static int ls_run(void *payload, const atomic_bool *stopped)
 static int ls_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                    struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct ls_job *job = file_job_new(sizeof *job, toolbox, call);
-    job->depth = 1;
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("depth")), &job->depth);
+    struct ls_job *job = file_job_new(sizeof *job, toolbox);
+    file_job_read(&job->file, call, &tool_ls_input, &job->input, &job->input.path);
     return file_job_call(&job->file, ls_run, "nothing was listed", call, ret_result, error);
 }
 
+#define BL_RECORD_STRUCT struct tool_ls_input
+static const struct bl_member ls_members[] = {
+    BL_MEMBER_TEXT(
+        "path", path, .optional = true, .least = 1,
+        .about = "Folder to list, relative to the workspace or absolute; default: the workspace."),
+    BL_MEMBER_INTEGER("depth", depth, .optional = true, .none = 1, .least = 1, .most = 20,
+                      .about = "Number of folder levels to list; default 1."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_ls_input =
+    BL_RECORD("input of ls", struct tool_ls_input, ls_members, .closed = true);
+
 const struct tool_entry tool_ls = {
     .name = "ls",
-    .subject = "path",
+    .subject = offsetof(struct tool_ls_input, path),
     .kind = SUBJECT_PATH,
     .reads = true,
     .parallel = true,
-    .schema = "{\"type\":\"object\",\"properties\":{"
-              "\"path\":{\"type\":\"string\",\"minLength\":1,"
-              "\"description\":\"The folder, relative to the workspace or absolute; without it the "
-              "workspace.\"},"
-              "\"depth\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":20,"
-              "\"description\":\"How many levels of folders to list; 1 if not given.\"}},"
-              "\"additionalProperties\":false}",
+    .input = &tool_ls_input,
     .description =
-        "Lists a folder of the workspace, hidden files too, sorted by name, deeper levels "
-        "indented. Marks: '/' folder, '*' executable, '->' symbolic link (never followed), '|' "
-        "FIFO, '=' socket, '%' device; files have their size in bytes. Lists 1000 entries at most "
-        "and says what it left out. To find files by name use glob.",
+        "Lists a folder of the workspace, including hidden files, sorted by name, with deeper "
+        "levels indented. Marks: '/' folder, '*' executable, '->' symbolic link (not followed), "
+        "'|' FIFO, '=' socket, '%' device; files are followed by their size in bytes. Lists at "
+        "most 1000 entries and reports how many were left out. To find files by name, use glob.",
     .call = ls_call,
 };

@@ -1,6 +1,4 @@
-/* Design notes. A file is streamed, in pieces of one size, whatever its own: lines before the page
- * are counted, those of the page are kept up to a length, and those after it are counted again, so
- * that the result can say what it left out. */
+/* A file is streamed, in pieces of a fixed size, into a page of its lines (page.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -8,125 +6,24 @@
 
 #include "tool/parts.h"
 
-#define PIECE_SIZE      ((size_t)256 * 1024)
-#define HEAD_SIZE       ((size_t)8192) /* tells text from other files */
-#define LINES_DEFAULT   2000
-#define LINE_CHARACTERS ((size_t)2000)
-#define LINE_BYTES      (LINE_CHARACTERS * 4)
-/* So much more is read behind the page to count lines, or of one line to find its end. */
-#define COUNT_MAX ((uint64_t)64 * 1024 * 1024)
-#define NOTES_MAX ((size_t)512)
+#define PIECE_SIZE ((size_t)256 * 1024)
+#define HEAD_SIZE  ((size_t)8192) /* enough to tell text from other files */
+/* Chosen so that the base64 text is within the limit of models. */
+#define IMAGE_BYTES_MAX (BL_IMAGE_SIZE_MAX / 4 * 3)
 
 struct read_job {
     struct file_job file;
-    int64_t offset; /* the first line of the page, from 1 */
-    int64_t limit;
+    struct tool_read_input input; /* with defaults filled in */
     char *piece;
-    struct bl_buffer line; /* what is kept of the line under way */
-    uint64_t line_size;    /* all of it, without its end */
-    int64_t number;        /* of the line under way, from 1 */
-    int64_t next;          /* the first line after the page; 0: the page is not full */
-    uint64_t behind;       /* bytes read since it is full */
-    uint64_t lines_with_return;
-    bool beyond_count; /* the rest was not even counted */
-    bool marked;       /* begins with a byte order mark */
-    bool broken;       /* something was no text */
-    bool unfinished;   /* the last line has no end */
+    struct text_page page;
+    bool marked;               /* begins with a byte order mark */
+    bool unfinished;           /* the last line has no line ending */
+    struct bl_text image_type; /* of an image; empty for other files */
 };
-
-/* ---- Lines ----------------------------------------------------------------------------------- */
-
-/* So much of a line as may be shown. */
-static struct bl_text builtin_read_cut_line(const struct read_job *job, struct bl_text line)
-{
-    size_t bytes = 0, most = job->file.output_max / 2;
-    for (size_t i = 0; i < LINE_CHARACTERS && bytes < line.size; i++) {
-        uint32_t code_point;
-        size_t size =
-            bl_utf8_decode((struct bl_text){line.data + bytes, line.size - bytes}, &code_point);
-        if (bytes + size > most)
-            break;
-        bytes += size > 0 ? size : 1;
-    }
-    return (struct bl_text){line.data, bytes};
-}
-
-/* Bytes that belong to no character, and NUL, become U+FFFD. */
-static void add_valid(struct read_job *job, struct bl_text bytes)
-{
-    struct output_filter filter = {0};
-    if (bl_utf8_valid(bytes) && memchr(bytes.data, '\0', bytes.size) == NULL) {
-        bl_buffer_append(&job->file.out, bytes);
-        return;
-    }
-    job->broken = true;
-    for (size_t i = 0; i < bytes.size; i++)
-        if (job->line.data[i] == '\0')
-            job->line.data[i] = (char)0xFF;
-    output_filter_add(&filter, bytes, &job->file.out);
-    output_filter_end(&filter, &job->file.out);
-}
-
-/* The line under way has ended. */
-static void show_line(struct read_job *job)
-{
-    struct bl_text line = bl_buffer_text(&job->line);
-    if (job->line_size == line.size && line.size > 0 && line.data[line.size - 1] == '\r') {
-        job->lines_with_return++;
-        job->line_size--;
-        line.size--;
-    }
-    struct bl_buffer *out = &job->file.out;
-    struct bl_text shown = line.size > 0 ? builtin_read_cut_line(job, line) : line;
-    if (out->size > 0 && out->size + shown.size + NOTES_MAX > job->file.output_max) {
-        job->next = job->number;
-        return;
-    }
-    bl_buffer_printf(out, "%6" PRId64 "\t", job->number);
-    if (shown.size > 0)
-        add_valid(job, shown);
-    if (shown.size < job->line_size)
-        bl_buffer_printf(out, " [%s%s more in this line]", job->beyond_count ? "at least " : "",
-                         file_size_text(&job->file.arena, job->line_size - shown.size));
-    bl_buffer_append_byte(out, '\n');
-    if (job->number - job->offset + 1 >= job->limit)
-        job->next = job->number + 1;
-}
-
-static bool on_page(const struct read_job *job)
-{
-    return job->number >= job->offset && job->next == 0;
-}
-
-static void builtin_read_end_line(struct read_job *job)
-{
-    if (on_page(job))
-        show_line(job);
-    bl_buffer_clear(&job->line);
-    job->line_size = 0;
-    job->number++;
-}
-
-static void take_bytes(struct read_job *job, struct bl_text bytes)
-{
-    while (bytes.size > 0) {
-        const char *end = memchr(bytes.data, '\n', bytes.size);
-        size_t size = end != NULL ? (size_t)(end - bytes.data) : bytes.size;
-        if (on_page(job)) {
-            size_t room = LINE_BYTES + 1 - job->line.size;
-            bl_buffer_append(&job->line, (struct bl_text){bytes.data, size < room ? size : room});
-        }
-        job->line_size += size;
-        if (end != NULL)
-            builtin_read_end_line(job);
-        size += end != NULL;
-        bytes = (struct bl_text){bytes.data + size, bytes.size - size};
-    }
-}
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* What its first bytes show; NULL: it is text. */
+/* Returns what the first bytes show, or NULL for text. */
 static const char *not_text(struct bl_text head)
 {
     bool cut;
@@ -143,11 +40,11 @@ static const char *not_text(struct bl_text head)
 static int fail_read(struct read_job *job, const struct tool_path *path)
 {
     int code = errno;
-    return file_job_fail(&job->file, "'%s' cannot be read: %s",
+    return file_job_fail(&job->file, "cannot read '%s': %s",
                          tool_path_show(&job->file.arena, path->shown), strerrordesc_np(code));
 }
 
-/* The first piece. True: there is more to do. */
+/* Handles the first piece. Returns true if there is more to do. */
 static bool builtin_read_begin(struct read_job *job, const struct tool_path *path,
                                struct bl_text bytes, uint64_t size)
 {
@@ -158,25 +55,61 @@ static bool builtin_read_begin(struct read_job *job, const struct tool_path *pat
         bl_buffer_printf(&job->file.out, "'%s' is empty.", shown);
         return false;
     }
+    if (wrong != NULL && (job->image_type = bl_image_type(bytes)).size > 0)
+        return false;
     if (wrong != NULL) {
         file_job_fail(&job->file,
-                      "'%s' is %s (%s), and is not shown. Use bash to look into it: file, xxd, "
-                      "iconv.",
+                      "'%s' is %s (%s), and is not shown. Inspect it with bash: file, xxd, iconv.",
                       shown, wrong, file_size_text(&job->file.arena, size));
         return false;
     }
     job->marked = bl_text_starts_with(bytes, BL_TEXT("\xEF\xBB\xBF"));
     if (job->marked && bytes.size == 3)
-        bl_buffer_printf(&job->file.out, "'%s' is empty but for a byte order mark.", shown);
+        bl_buffer_printf(&job->file.out, "'%s' contains only a byte order mark.", shown);
     return !job->marked || bytes.size > 3;
 }
 
-/* 0, or BL_ECANCELED. */
+/* Reads a whole image, for a model that takes images; the turn tells other models that they take
+ * none. Returns 0, or BL_ECANCELED. */
+static int read_image(struct read_job *job, int fd, const struct tool_path *path, uint64_t size,
+                      const atomic_bool *stopped)
+{
+    struct bl_arena *arena = &job->file.arena;
+    const char *shown = tool_path_show(arena, path->shown);
+    BL_AUTO_BUFFER(content, IMAGE_BYTES_MAX + PIECE_SIZE);
+    BL_AUTO_BUFFER(digits, BL_IMAGE_SIZE_MAX);
+    ssize_t count = 1;
+
+    while (count > 0 && content.size <= IMAGE_BYTES_MAX) {
+        if (atomic_load(stopped))
+            return BL_ECANCELED;
+        count = pread(fd, job->piece, PIECE_SIZE, (off_t)content.size);
+        if (count < 0 && errno != EINTR)
+            return fail_read(job, path);
+        if (count > 0)
+            bl_buffer_append(&content, (struct bl_text){job->piece, (size_t)count});
+        count = count < 0 ? 1 : count;
+    }
+    if (content.size > IMAGE_BYTES_MAX || bl_base64_encode(&digits, bl_buffer_text(&content)) != 0)
+        return file_job_fail(&job->file,
+                             "'%s' is an image of %s, but models accept at most %s. Make a smaller "
+                             "copy, and read that.",
+                             shown, file_size_text(arena, size),
+                             file_size_text(arena, IMAGE_BYTES_MAX));
+    job->file.image = bl_arena_zalloc(arena, sizeof *job->file.image);
+    job->file.image->name = job->image_type;
+    job->file.image->text = bl_arena_text(arena, bl_buffer_text(&digits));
+    bl_buffer_printf(&job->file.out, "'%s' is an image (" BL_TEXT_FORMAT ", %s).", shown,
+                     BL_TEXT_ARG(job->image_type), file_size_text(arena, content.size));
+    return 0;
+}
+
+/* Returns 0, or BL_ECANCELED. */
 static int stream(struct read_job *job, int fd, const struct tool_path *path, uint64_t size,
                   const atomic_bool *stopped)
 {
     bool first = true;
-    while (!job->beyond_count) {
+    while (!job->page.beyond_count) {
         if (atomic_load(stopped))
             return BL_ECANCELED;
         ssize_t count = read(fd, job->piece, PIECE_SIZE);
@@ -186,58 +119,32 @@ static int stream(struct read_job *job, int fd, const struct tool_path *path, ui
             return fail_read(job, path);
         struct bl_text bytes = {job->piece, (size_t)count};
         if (first && !builtin_read_begin(job, path, bytes, size))
-            return 0;
+            return job->image_type.size > 0 ? read_image(job, fd, path, size, stopped) : 0;
         if (first && job->marked)
             bytes = (struct bl_text){bytes.data + 3, bytes.size - 3};
         if (count == 0)
             break;
         first = false;
-        take_bytes(job, bytes);
-        job->behind += job->next != 0 ? (uint64_t)count : 0;
-        job->beyond_count = job->behind > COUNT_MAX || (on_page(job) && job->line_size > COUNT_MAX);
+        text_page_add(&job->page, bytes);
     }
-    job->unfinished = job->line_size > 0 && !job->beyond_count;
-    if (job->line_size > 0)
-        builtin_read_end_line(job);
-    if (job->beyond_count && job->next == 0)
-        job->next = job->number;
+    job->unfinished = text_page_end(&job->page);
     return 0;
 }
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-static void note_range(struct read_job *job, int64_t from, int64_t to, const char *what)
-{
-    if (to == from)
-        bl_buffer_printf(&job->file.out, "[line %" PRId64 " left out%s]\n", from, what);
-    else if (to > from)
-        bl_buffer_printf(&job->file.out, "[lines %" PRId64 "-%" PRId64 " left out%s]\n", from, to,
-                         what);
-}
-
 static void add_notes(struct read_job *job, uint64_t size)
 {
-    struct bl_arena *arena = &job->file.arena;
     struct bl_buffer *out = &job->file.out;
-    int64_t lines = job->number - 1;
-    bool to_the_end = job->next == 0 || job->next > lines;
-    note_range(job, 1, job->offset - 1, "");
-    if (job->beyond_count)
-        bl_buffer_printf(out,
-                         "[all from line %" PRId64 " on left out; the file has %s: read again with "
-                         "offset %" PRId64 "]\n",
-                         job->next, file_size_text(arena, size), job->next);
-    else if (!to_the_end)
-        note_range(job, job->next, lines,
-                   bl_arena_printf(arena, ": read again with offset %" PRId64, job->next).data);
-    if (job->marked && job->offset == 1)
+    text_page_note(&job->page, "file", "read", size);
+    if (job->marked && job->input.offset == 1)
         bl_buffer_printf(out, "[the file begins with a byte order mark]\n");
-    if (job->lines_with_return > 0)
+    if (job->page.lines_with_return > 0)
         bl_buffer_printf(out, "[lines end in CR LF]\n");
-    if (job->unfinished && to_the_end)
+    if (job->unfinished && text_page_is_last(&job->page))
         bl_buffer_printf(out, "[no newline at the end of the file]\n");
-    if (job->broken)
-        bl_buffer_printf(out, "[bytes that are no text are shown as \xEF\xBF\xBD]\n");
+    if (job->page.broken)
+        bl_buffer_printf(out, "[invalid bytes are shown as \xEF\xBF\xBD]\n");
 }
 
 static int builtin_read_run(void *payload, const atomic_bool *stopped)
@@ -250,19 +157,19 @@ static int builtin_read_run(void *payload, const atomic_bool *stopped)
     int fd = file_open(&job->file, &path, &status);
     if (fd < 0)
         return 0;
-    job->number = 1;
     job->piece = bl_arena_alloc(&job->file.arena, PIECE_SIZE);
-    bl_buffer_init(&job->line, LINE_BYTES + 1);
+    text_page_init(&job->page, &job->file.arena, &job->file.out, job->file.output_max,
+                   job->input.offset, job->input.limit);
     int code = stream(job, fd, &path, (uint64_t)status.st_size, stopped);
-    bl_buffer_done(&job->line);
+    text_page_done(&job->page);
     close(fd);
-    if (code != 0 || job->file.is_error || job->number == 1)
+    if (code != 0 || job->file.is_error || job->page.number == 1)
         return code;
-    if (job->offset >= job->number)
+    if (job->input.offset >= job->page.number)
         return file_job_fail(&job->file,
                              "'%s' has %" PRId64 " line%s: offset %" PRId64 " is past its end.",
-                             tool_path_show(&job->file.arena, path.shown), job->number - 1,
-                             job->number == 2 ? "" : "s", job->offset);
+                             tool_path_show(&job->file.arena, path.shown), job->page.number - 1,
+                             job->page.number == 2 ? "" : "s", job->input.offset);
     add_notes(job, (uint64_t)status.st_size);
     return 0;
 }
@@ -270,32 +177,40 @@ static int builtin_read_run(void *payload, const atomic_bool *stopped)
 static int builtin_read_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                              struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct read_job *job = file_job_new(sizeof *job, toolbox, call);
-    job->offset = 1;
-    job->limit = LINES_DEFAULT;
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("offset")), &job->offset);
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("limit")), &job->limit);
+    struct read_job *job = file_job_new(sizeof *job, toolbox);
+    struct tool_read_input *input = &job->input;
+    file_job_read(&job->file, call, &tool_read_input, input, &input->path);
+    input->offset = input->offset > 0 ? input->offset : 1;
+    input->limit = input->limit > 0 ? input->limit : TEXT_PAGE_LINES;
     return file_job_call(&job->file, builtin_read_run, "nothing was read", call, ret_result, error);
 }
 
+#define BL_RECORD_STRUCT struct tool_read_input
+static const struct bl_member read_members[] = {
+    BL_MEMBER_TEXT("path", path, .least = 1,
+                   .about = "Path of the file, relative to the workspace or absolute."),
+    BL_MEMBER_INTEGER("offset", offset, .optional = true, .least = 1,
+                      .about = "First line to show, counted from 1."),
+    BL_MEMBER_INTEGER("limit", limit, .optional = true, .least = 1,
+                      .about = "Number of lines to show; default 2000."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_read_input =
+    BL_RECORD("input of read", struct tool_read_input, read_members, .closed = true);
+
 const struct tool_entry tool_read = {
     .name = "read",
-    .subject = "path",
+    .subject = offsetof(struct tool_read_input, path),
     .kind = SUBJECT_PATH,
     .reads = true,
     .parallel = true,
-    .schema = "{\"type\":\"object\",\"properties\":{"
-              "\"path\":{\"type\":\"string\",\"minLength\":1,"
-              "\"description\":\"The file, relative to the workspace or absolute.\"},"
-              "\"offset\":{\"type\":\"integer\",\"minimum\":1,"
-              "\"description\":\"The first line to show; the file begins with line 1.\"},"
-              "\"limit\":{\"type\":\"integer\",\"minimum\":1,"
-              "\"description\":\"How many lines to show; 2000 if not given.\"}},"
-              "\"required\":[\"path\"],\"additionalProperties\":false}",
+    .input = &tool_read_input,
     .description =
-        "Shows a text file of the workspace, each line with its number and a tab before it, which "
-        "are not part of the file. Shows 2000 lines at most unless 'limit' says otherwise, and "
-        "less when they are long; notes in brackets at the end say which lines were left out and "
-        "with which 'offset' to go on. Binary files are not shown. To list a folder use ls.",
+        "Shows a text file of the workspace. Each line is preceded by its number and a tab, which "
+        "are not part of the file. Shows at most 2000 lines unless 'limit' is given, and fewer if "
+        "they are long; notes in brackets at the end report which lines were left out and the "
+        "'offset' to continue with. Images (png, jpeg, gif, webp) are shown to models that accept "
+        "images; other binary files are not shown. To list a folder, use ls.",
     .call = builtin_read_call,
 };

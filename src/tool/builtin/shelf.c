@@ -1,4 +1,4 @@
-/* The first of many results, and how they are told. */
+/* The first of many results in order, and the notes about searches. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ void shelf_done(struct shelf *shelf)
     pthread_mutex_destroy(&shelf->lock);
 }
 
-/* Negative: `a` comes first. */
+/* Negative if `a` comes first. */
 static int shelf_compare(const struct shelf_item *a, const struct shelf_item *b)
 {
     if (a->rank != b->rank)
@@ -53,8 +53,8 @@ static size_t shelf_size_of(const struct shelf_item *item)
     return item->path.size + item->text.size + 1;
 }
 
-/* Full even without the last one in order. */
-static bool last_is_needless(const struct shelf *shelf)
+/* Returns whether the shelf would be full even without its last item. */
+static bool last_is_surplus(const struct shelf *shelf)
 {
     const struct shelf_item *last = shelf->items[0];
     return shelf->weight - last->weight >= shelf->weight_max ||
@@ -118,7 +118,7 @@ void shelf_add(struct shelf *shelf, const struct shelf_item *item)
     pthread_mutex_lock(&shelf->lock);
     if (wants(shelf, item)) {
         shelf_push(shelf, shelf_copy(item));
-        while (last_is_needless(shelf))
+        while (last_is_surplus(shelf))
             drop_last(shelf);
     }
     pthread_mutex_unlock(&shelf->lock);
@@ -135,7 +135,7 @@ void shelf_sort(struct shelf *shelf)
         qsort(shelf->items, shelf->count, sizeof(struct shelf_item *), compare_items);
 }
 
-/* ---- What both say --------------------------------------------------------------------------- */
+/* ---- Output shared by glob and grep ---------------------------------------------------------- */
 
 static void append_path(struct bl_buffer *out, struct bl_text path)
 {
@@ -164,8 +164,10 @@ void search_print_unseen(struct bl_buffer *out, uint64_t folders, uint64_t rules
         bl_buffer_printf(out, "[%" PRIu64 " %s not be read]\n", folders,
                          folders == 1 ? "folder could" : "folders could");
     if (rules > 0)
-        bl_buffer_printf(out, "[%" PRIu64 " %s could not be read, and did not count]\n", rules,
-                         rules == 1 ? ".gitignore or .ignore" : "files .gitignore or .ignore");
+        bl_buffer_printf(out, "[%" PRIu64 " %s could not be read; %s rules were not applied]\n",
+                         rules,
+                         rules == 1 ? ".gitignore or .ignore file" : ".gitignore or .ignore files",
+                         rules == 1 ? "its" : "their");
 }
 
 int search_fail_open(struct file_job *job, const struct tool_path *path, int code,
@@ -173,6 +175,6 @@ int search_fail_open(struct file_job *job, const struct tool_path *path, int cod
 {
     const char *shown = tool_path_show(&job->arena, path->shown);
     if (code == ENOTDIR && no_folder[0] != '\0')
-        return file_job_fail(job, "'%s' is no folder; %s.", shown, no_folder);
-    return file_job_fail(job, "'%s' cannot be opened: %s.", shown, strerrordesc_np(code));
+        return file_job_fail(job, "'%s' is not a folder; %s.", shown, no_folder);
+    return file_job_fail(job, "cannot open '%s': %s.", shown, strerrordesc_np(code));
 }

@@ -1,4 +1,4 @@
-/* Files as the tools read and replace them: on worker threads, in whole steps. */
+/* File access for the tools: on worker threads, in whole steps. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +8,10 @@
 
 #include "tool/parts.h"
 
-/* How long a thread has to see a stop, before it is left behind. */
+/* How long a thread may take to notice a stop before it is left behind. */
 #define STOP_NS    (200 * BL_NS_PER_MS)
 #define PIECE_SIZE ((size_t)256 * 1024)
-/* No file name is longer. */
+/* Maximum length of a file name. */
 #define NAME_MAX_SIZE ((size_t)255)
 
 /* ---- Work on threads ------------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ struct work {
     int result;
 };
 
-/* The fiber's side of it. */
+/* The state on the fiber's side. */
 struct work_wait {
     struct bl_stop_hook hook;
     struct bl_scope shield;
@@ -44,7 +44,7 @@ static void work_drop(void *payload)
     bl_free(work);
 }
 
-/* The shield has no end until a stop gives it one. */
+/* The shield is unbounded until a stop sets its deadline. */
 static void work_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct work_wait *wait = BL_CONTAINER(hook, struct work_wait, hook);
@@ -66,7 +66,7 @@ static int work_wait(struct work *work, struct bl_scope *scope, bool *ret_abando
     return code;
 }
 
-/* The code of a call that did not come to its end. */
+/* Returns the code of a call that did not complete. */
 static int stop_code(struct bl_scope *scope)
 {
     int code = bl_scope_check(scope);
@@ -105,7 +105,7 @@ int tool_work(const struct bl_tool_call *call, struct tool_job *job)
 
 /* ---- A call on files ------------------------------------------------------------------------- */
 
-void *file_job_new(size_t size, const struct bl_toolbox *toolbox, const struct bl_tool_call *call)
+void *file_job_new(size_t size, const struct bl_toolbox *toolbox)
 {
     struct file_job *job = bl_zalloc(size);
     bl_arena_init(&job->arena);
@@ -113,15 +113,14 @@ void *file_job_new(size_t size, const struct bl_toolbox *toolbox, const struct b
     job->roots = tool_roots_copy(toolbox, &job->arena);
     job->denials = permission_denials(toolbox->permissions, "read", &job->arena);
     job->output_max = toolbox->output_max;
-    bool named = bl_json_get(call->input, BL_TEXT("path")) != NULL;
-    job->given = named ? file_job_text(job, call, "path") : BL_TEXT(".");
     return job;
 }
 
-struct bl_text file_job_text(struct file_job *job, const struct bl_tool_call *call,
-                             const char *member)
+void file_job_read(struct file_job *job, const struct bl_tool_call *call,
+                   const struct bl_record *record, void *into, const struct bl_text *path)
 {
-    return bl_arena_text(&job->arena, bl_json_text(bl_json_get(call->input, bl_text_from(member))));
+    bl_record_take(&job->arena, record, call->input, into);
+    job->given = path->size > 0 ? *path : BL_TEXT(".");
 }
 
 static void file_job_drop(void *payload)
@@ -132,7 +131,7 @@ static void file_job_drop(void *payload)
     bl_free(job);
 }
 
-/* Names of files may be any bytes. */
+/* File names may be any bytes. */
 static struct bl_text valid_text(struct bl_arena *arena, struct bl_text text)
 {
     struct output_filter filter = {0};
@@ -142,6 +141,21 @@ static struct bl_text valid_text(struct bl_arena *arena, struct bl_text text)
     output_filter_add(&filter, text, &valid);
     output_filter_end(&filter, &valid);
     return bl_arena_text(arena, bl_buffer_text(&valid));
+}
+
+/* Returns the job's image in the form of a result, copied into the call's arena. */
+static const struct bl_list *file_job_images(const struct file_job *job, struct bl_arena *arena)
+{
+    if (job->image == NULL || job->is_error)
+        return NULL;
+    struct bl_list *images = bl_arena_alloc(arena, sizeof *images);
+    struct bl_block *image = bl_arena_zalloc(arena, sizeof *image);
+    bl_list_init(images);
+    image->type = BL_BLOCK_IMAGE;
+    image->name = bl_arena_text(arena, job->image->name);
+    image->text = bl_arena_text(arena, job->image->text);
+    bl_list_push_back(images, &image->link);
+    return images;
 }
 
 int file_job_call(struct file_job *job, int (*run)(void *payload, const atomic_bool *stopped),
@@ -154,15 +168,16 @@ int file_job_call(struct file_job *job, int (*run)(void *payload, const atomic_b
     if (code == 0) {
         ret_result->text = valid_text(call->arena, bl_buffer_text(&job->out));
         ret_result->is_error = job->is_error;
+        ret_result->images = file_job_images(job, call->arena);
         file_job_drop(job);
     } else if (code == BL_ECANCELED || code == BL_ETIMEDOUT) {
         ret_result->text = bl_arena_printf(
             call->arena, "stopped: %s",
-            work.abandoned ? "the file system does not answer, and what came of it is not known"
+            work.abandoned ? "the file system does not answer, and the outcome is unknown"
                            : undone);
     } else {
         bl_error_set(error, code, BL_KIND_RUNTIME, "run a tool", call->name,
-                     "there is no thread to work on files with: %s", bl_error_text(code));
+                     "no thread is available: %s", bl_error_text(code));
     }
     return code;
 }
@@ -224,24 +239,24 @@ static int fail_system(struct file_job *job, const char *what, const struct tool
     if (code == ELOOP || code == EXDEV)
         return file_job_fail(job, "'%s' was replaced by a link while it was in use; try again.",
                              shown);
-    return file_job_fail(job, "'%s' cannot be %s: %s", shown, what, strerrordesc_np(code));
+    return file_job_fail(job, "cannot %s '%s': %s", what, shown, strerrordesc_np(code));
 }
 
-/* True for a regular file; else the job has failed. */
+/* Returns true for a regular file; otherwise the job fails. */
 static bool regular(struct file_job *job, const struct tool_path *path, const struct stat *status)
 {
     const char *shown = tool_path_show(&job->arena, path->shown);
     if (S_ISREG(status->st_mode))
         return true;
     if (S_ISDIR(status->st_mode))
-        file_job_fail(job, "'%s' is a folder, not a file. Use ls to see what is in it.", shown);
+        file_job_fail(job, "'%s' is a folder, not a file. Use ls to list it.", shown);
     else
-        file_job_fail(job, "'%s' is no regular file but a %s, which is not touched.", shown,
-                      file_kind(status->st_mode));
+        file_job_fail(job, "'%s' is a %s, not a regular file.", shown, file_kind(status->st_mode));
     return false;
 }
 
-/* Devices may do something when they are opened, so it is looked at first, and once more after. */
+/* Opening a device may have side effects, so the file type is checked before, and once more
+ * after. */
 int file_open(struct file_job *job, const struct tool_path *path, struct stat *ret_status)
 {
     static const int flags[] = {O_PATH, O_RDONLY | O_NONBLOCK | O_NOCTTY};
@@ -278,7 +293,7 @@ static bool load_all(struct file_job *job, int fd, const struct tool_path *path,
             return count == 0;
         out->size += (size_t)count;
         if (out->size > size_max) {
-            file_job_fail(job, "'%s' is larger than %s, too large for this tool. Use bash.",
+            file_job_fail(job, "'%s' is larger than %s, the limit of this tool. Use bash.",
                           tool_path_show(&job->arena, path->shown),
                           file_size_text(&job->arena, size_max));
             return false;
@@ -304,24 +319,24 @@ bool file_load(struct file_job *job, const struct tool_path *path, size_t size_m
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-/* A file on its way to its place. */
+/* A replacement in progress. */
 struct replacement {
     struct file_job *job;
     const struct tool_path *path;
-    int folder;       /* that it is in; -1: not open */
+    int folder;       /* the folder that contains it; -1 if not open */
     const char *name; /* in the folder */
     char temporary[NAME_MAX_SIZE + 1];
     unsigned folders_made;
     bool existed;
-    struct stat before; /* when it existed */
+    struct stat before; /* if it existed */
 };
 
 static int fail_replacement(struct replacement *replacement, int code)
 {
-    return fail_system(replacement->job, "written", replacement->path, code);
+    return fail_system(replacement->job, "write", replacement->path, code);
 }
 
-/* Opens the folder of the file, and makes what is missing of it. */
+/* Opens the folder of the file, and creates missing folders. */
 static bool text_file_open_folder(struct replacement *replacement)
 {
     const struct tool_path *path = replacement->path;
@@ -358,7 +373,7 @@ static bool text_file_open_folder(struct replacement *replacement)
     return folder >= 0;
 }
 
-/* The path without its last part. */
+/* Returns the path without its last part. */
 static struct bl_text folder_of(struct bl_arena *arena, struct bl_text path)
 {
     const char *slash = memrchr(path.data, '/', path.size);
@@ -366,7 +381,7 @@ static struct bl_text folder_of(struct bl_arena *arena, struct bl_text path)
     return bl_arena_text(arena, (struct bl_text){path.data, size});
 }
 
-/* Folders that were made for nothing go again; those that others have used meanwhile do not. */
+/* Removes the folders created for a failed replacement; those used by others by now stay. */
 static void remove_folders(struct replacement *replacement)
 {
     struct bl_arena *arena = &replacement->job->arena;
@@ -383,8 +398,8 @@ static void remove_folders(struct replacement *replacement)
     }
 }
 
-/* What is there now may be replaced. */
-static bool look_at_place(struct replacement *replacement, const struct stat *expected)
+/* Checks that the current file may be replaced. */
+static bool check_place(struct replacement *replacement, const struct stat *expected)
 {
     struct file_job *job = replacement->job;
     const struct stat *now = &replacement->before;
@@ -401,7 +416,7 @@ static bool look_at_place(struct replacement *replacement, const struct stat *ex
          now->st_mtim.tv_sec != expected->st_mtim.tv_sec ||
          now->st_mtim.tv_nsec != expected->st_mtim.tv_nsec)) {
         file_job_fail(job,
-                      "'%s' was changed by somebody else in this moment, and is left as it is now. "
+                      "'%s' was changed by another program in the meantime, and was left as it is. "
                       "Read it again.",
                       shown);
         return false;
@@ -413,14 +428,14 @@ static bool look_at_place(struct replacement *replacement, const struct stat *ex
     if (faccessat(replacement->folder, replacement->name, W_OK, AT_EACCESS) == 0)
         return true;
     if (errno == EACCES)
-        file_job_fail(job, "'%s' is write-protected (mode %04o), and was not changed.", shown,
+        file_job_fail(job, "'%s' is write-protected (mode %04o); it was not changed.", shown,
                       now->st_mode & 07777u);
     else
         fail_replacement(replacement, errno);
     return false;
 }
 
-/* A new file beside the old one; its descriptor, or -1. */
+/* Creates a new file beside the old one. Returns its descriptor, or -1. */
 static int create_temporary(struct replacement *replacement)
 {
     char id[BL_ID_SIZE];
@@ -439,8 +454,8 @@ static int create_temporary(struct replacement *replacement)
     return -1;
 }
 
-/* Owner and mode of the file that is replaced, after the last write, which would take some of them
- * away. One that cannot be given to its owner is given no rights of his either. */
+/* Copies owner and mode of the replaced file. Called after the last write, which would clear some
+ * mode bits. If the owner cannot be set, the set-id bits are dropped. */
 static int keep_mode(int fd, const struct stat *before)
 {
     struct stat made;
@@ -453,7 +468,7 @@ static int keep_mode(int fd, const struct stat *before)
     return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
-/* 0, errno, or BL_ECANCELED. */
+/* Returns 0, errno, or BL_ECANCELED. */
 static int fill_temporary(int fd, struct bl_text content, const atomic_bool *stopped)
 {
     while (content.size > 0) {
@@ -479,13 +494,13 @@ static int write_and_rename(struct replacement *replacement, struct bl_text cont
     int code = fill_temporary(fd, content, stopped);
     if (code == 0 && replacement->existed)
         code = keep_mode(fd, &replacement->before);
-    /* Some file systems say only now that it did not fit. */
+    /* Some file systems report only now that there was no space. */
     if (close(fd) != 0 && code == 0)
         code = errno;
     if (code > 0)
         fail_replacement(replacement, code);
-    bool done = code == 0 && look_at_place(replacement, expected);
-    /* The last moment: a thread that was left behind must not come back and do it after all. */
+    bool done = code == 0 && check_place(replacement, expected);
+    /* The last check: a thread that was left behind must not return later and do it after all. */
     if (done && atomic_load(stopped)) {
         code = BL_ECANCELED;
         done = false;
@@ -508,7 +523,7 @@ int file_replace(struct file_job *job, const struct tool_path *path, struct bl_t
     replacement->job = job;
     replacement->path = path;
     int code = 0;
-    if (text_file_open_folder(replacement) && look_at_place(replacement, expected))
+    if (text_file_open_folder(replacement) && check_place(replacement, expected))
         code = write_and_rename(replacement, content, expected, stopped);
     if (replacement->folder >= 0)
         close(replacement->folder);

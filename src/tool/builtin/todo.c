@@ -2,40 +2,48 @@
 
 #include "tool/parts.h"
 
-struct mark {
-    const char *status;
-    const char *mark;
+static const char *const todo_states[] = {
+    [ITEM_PENDING] = "pending",
+    [ITEM_IN_PROGRESS] = "in_progress",
+    [ITEM_COMPLETED] = "completed",
 };
+static const struct bl_names todo_state_names = BL_NAMES(todo_states);
 
-static const struct mark marks[] = {
-    {"pending", "[ ]"},
-    {"in_progress", "[>]"},
-    {"completed", "[x]"},
-};
-
-static size_t todo_status_of(const struct bl_json *item)
+enum tool_todo_state tool_todo_state(const struct tool_todo_item *item)
 {
-    struct bl_text status = bl_json_text(bl_json_get(item, BL_TEXT("status")));
-    size_t i = 0;
-    while (i + 1 < BL_COUNT(marks) && !bl_text_equal(status, bl_text_from(marks[i].status)))
-        i++;
-    return i;
+    size_t state = ITEM_PENDING;
+    bl_names_find(&todo_state_names, item->status, &state);
+    return (enum tool_todo_state)state;
 }
 
-static const char *todo_check(const struct bl_json *input)
+const char *tool_todo_mark(const struct tool_todo_item *item)
 {
-    size_t in_progress = 0;
-    BL_JSON_EACH (item, bl_json_get(input, BL_TEXT("todos"))) {
-        if (bl_text_trim(bl_json_text(bl_json_get(item, BL_TEXT("content")))).size == 0)
-            return "an item has no content (say what is to be done)";
-        in_progress += todo_status_of(item) == 1;
+    static const char *const marks[] = {
+        [ITEM_PENDING] = "[ ]", [ITEM_IN_PROGRESS] = "[>]", [ITEM_COMPLETED] = "[x]"};
+    return marks[tool_todo_state(item)];
+}
+
+size_t tool_todo_count(const struct tool_todo_input *input, enum tool_todo_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < input->count; i++)
+        count += tool_todo_state(&input->items[i]) == state;
+    return count;
+}
+
+static const char *todo_check(const void *given)
+{
+    const struct tool_todo_input *input = given;
+    for (size_t i = 0; i < input->count; i++) {
+        if (bl_text_trim(input->items[i].content).size == 0)
+            return "an item has no content (describe the work to do)";
     }
-    return in_progress > 1 ? "more than one item is in_progress (do one thing at a time, and leave "
-                             "the others pending)"
-                           : NULL;
+    return tool_todo_count(input, ITEM_IN_PROGRESS) > 1
+               ? "more than one item is in_progress (keep the others pending)"
+               : NULL;
 }
 
-/* One line each, whatever the item holds. */
+/* One line for each item, whatever it contains. */
 static void add_content(struct bl_buffer *out, struct bl_text content)
 {
     content = bl_text_trim(content);
@@ -45,45 +53,56 @@ static void add_content(struct bl_buffer *out, struct bl_text content)
     }
 }
 
-/* The list is the model's own: what it sends is what there is, so nothing is kept here. */
+/* The list is the model's own, sent in full each time, so nothing is stored here. */
 static int todo_call(struct bl_toolbox *toolbox, const struct bl_tool_call *call,
                      struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    const struct bl_json *todos = bl_json_get(call->input, BL_TEXT("todos"));
-    size_t count = bl_json_size(todos), done = 0;
     BL_AUTO_BUFFER(out, SIZE_MAX);
+    struct tool_todo_input input;
     (void)toolbox, (void)error;
-    BL_JSON_EACH (item, todos)
-        done += todo_status_of(item) == 2;
-    if (count == 0)
+    bl_record_take(call->arena, &tool_todo_input, call->input, &input);
+    if (input.count == 0)
         bl_buffer_printf(&out, "The list is empty.");
     else
-        bl_buffer_printf(&out, "%zu of %zu done", done, count);
-    BL_JSON_EACH (item, todos) {
-        bl_buffer_printf(&out, "\n%s ", marks[todo_status_of(item)].mark);
-        add_content(&out, bl_json_text(bl_json_get(item, BL_TEXT("content"))));
+        bl_buffer_printf(&out, "%zu of %zu done", tool_todo_count(&input, ITEM_COMPLETED),
+                         input.count);
+    for (size_t i = 0; i < input.count; i++) {
+        bl_buffer_printf(&out, "\n%s ", tool_todo_mark(&input.items[i]));
+        add_content(&out, input.items[i].content);
     }
     *ret_result = (struct bl_tool_result){.text = bl_arena_text(call->arena, bl_buffer_text(&out))};
     return 0;
 }
 
+#define BL_RECORD_STRUCT struct tool_todo_item
+static const struct bl_member item_members[] = {
+    BL_MEMBER_TEXT("content", content, .least = 1, .most = 500, .characters = true,
+                   .about = "The work to do, in a few words."),
+    BL_MEMBER_TEXT("status", status, .names = &todo_state_names),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record item_record =
+    BL_RECORD("item of todo", struct tool_todo_item, item_members, .closed = true);
+static const struct bl_member item_element = BL_ELEMENT(struct tool_todo_item, &item_record);
+
+#define BL_RECORD_STRUCT struct tool_todo_input
+static const struct bl_member todo_members[] = {
+    BL_MEMBER_ARRAY("todos", items, count, &item_element, .most = 100,
+                    .about = "The complete list."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record tool_todo_input =
+    BL_RECORD("input of todo", struct tool_todo_input, todo_members, .closed = true);
+
 const struct tool_entry tool_todo = {
     .name = "todo",
     .reads = true,
-    .schema =
-        "{\"type\":\"object\",\"properties\":{"
-        "\"todos\":{\"type\":\"array\",\"maxItems\":100,"
-        "\"description\":\"The whole list, each time.\",\"items\":{\"type\":\"object\","
-        "\"properties\":{"
-        "\"content\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":500,"
-        "\"description\":\"What is to be done, in a few words.\"},"
-        "\"status\":{\"type\":\"string\",\"enum\":[\"pending\",\"in_progress\",\"completed\"]}},"
-        "\"required\":[\"content\",\"status\"],\"additionalProperties\":false}}},"
-        "\"required\":[\"todos\"],\"additionalProperties\":false}",
-    .description =
-        "Writes down the list of what is to be done, for work of several steps. Give the whole "
-        "list each time: it replaces the one before. Have at most one item in_progress, and mark "
-        "each as completed as soon as it is.",
+    .input = &tool_todo_input,
+    .description = "Records a to-do list for work with several steps. Pass the complete list each "
+                   "time: it replaces the previous one. Keep at most one item in_progress, and "
+                   "mark each item completed as soon as it is done.",
     .check = todo_check,
     .call = todo_call,
 };

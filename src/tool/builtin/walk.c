@@ -1,13 +1,13 @@
-/* The walk over a tree of folders.
+/* The walk over a folder tree.
  *
- * Design notes. Folders to be read, and files that were met in packs, lie on one stack that all
- * threads take from: the newest first, so that what waits there grows with the depth of the tree
- * and not with its size. A folder is read into a buffer of fixed size; what does not fit is left
- * for later, as one more piece of work below those that the buffer gave. Threads are started when
- * there is more work than hands, so that a small tree costs none.
+ * Design notes. Folders to read, and packs of files found, are on one stack that all threads take
+ * from: the newest first, so that the number of waiting items grows with the depth of the tree and
+ * not with its size. A folder is read into a buffer of fixed size; if entries remain, that is one
+ * more piece of work, below those from the buffer. Threads are started when there is more work than
+ * threads, so that a small tree needs none.
  *
  * A folder is opened by its path below the top, without following any link on the way, and files
- * from the folder that is open: so nothing that is moved or replaced meanwhile leads out of it. */
+ * relative to their open folder: so nothing that is moved or replaced meanwhile leads out of it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 #define WORK_PER_HAND 4u
 #define THREAD_STACK  ((size_t)512 * 1024)
 
-/* As the kernel writes them. */
+/* As the kernel writes them (getdents64). */
 struct entry {
     uint64_t inode;
     int64_t offset;
@@ -39,21 +39,21 @@ struct entry {
     char name[];
 };
 
-/* Counted: by the work that waits for it and by who works on it. */
+/* Reference-counted: by the pieces of work that wait for it and the workers that use it. */
 struct folder {
     atomic_uint references;
-    int descriptor; /* -1: not open */
-    bool entered;   /* its own rules are read */
+    int descriptor; /* -1 if not open */
+    bool entered;   /* its own rules have been read */
     struct ignore *rules;
-    size_t path_size; /* with its slash; 0: the root of all paths */
+    size_t path_size; /* with its slash; 0 for the root of all paths */
     char path[];
 };
 
-/* Work that waits: files of a folder, or the folder itself. */
+/* A waiting piece of work: files of a folder, or the folder itself. */
 struct piece {
     struct bl_list link;
     struct folder *folder;
-    size_t names_size; /* 0: the folder */
+    size_t names_size; /* 0 for the folder */
     unsigned names_count;
     char names[];
 };
@@ -65,15 +65,15 @@ struct worker {
     pthread_t thread;
     char entries[ENTRIES_SIZE] __attribute__((aligned(16)));
     char path[PATH_SIZE];
-    struct bl_list found; /* folders, to be put on the stack */
-    struct piece *pack;   /* files; NULL: none yet */
+    struct bl_list found; /* folders to put on the stack */
+    struct piece *pack;   /* files; NULL if there are none yet */
     uint64_t folders_unreadable;
     uint64_t rules_unreadable;
 };
 
 struct walk_run {
     struct walk *walk;
-    size_t prefix; /* of all paths: from the root of the rules to the top; slash included */
+    size_t prefix; /* part of all paths from the root of the rules to the top; slash included */
     pthread_mutex_t lock;
     pthread_cond_t change;
     struct bl_list stack;
@@ -128,7 +128,7 @@ static int walk_open_below(int top, const char *path)
     return -errno;
 }
 
-/* What vanished meanwhile, or became something else, was never there. */
+/* An entry that was removed or replaced meanwhile counts as never seen. */
 static bool has_vanished(int code)
 {
     return code == -ENOENT || code == -ENOTDIR || code == -ELOOP;
@@ -164,7 +164,7 @@ static void piece_free(struct piece *piece)
 
 static void *walk_worker_main(void *argument);
 
-/* Under the lock. Signals stay with the threads of the program. */
+/* Called with the lock held. The thread blocks all signals: the program's threads handle them. */
 static void start_worker(struct walk_run *run)
 {
     struct worker *worker = bl_alloc(sizeof *worker);
@@ -185,13 +185,13 @@ static void start_worker(struct walk_run *run)
     if (status == 0) {
         run->workers[run->worker_count++] = worker;
     } else {
-        /* Those that there are must do. */
+        /* Continue with the existing threads. */
         run->worker_max = run->worker_count;
         bl_free(worker);
     }
 }
 
-/* Takes the pieces over; the last becomes the newest. */
+/* Takes ownership of the pieces; the last becomes the newest. */
 static void walk_push(struct walk_run *run, struct bl_list *pieces)
 {
     struct bl_list *link;
@@ -226,7 +226,8 @@ static bool walk_has_room(struct walk_run *run)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The path of a name in that folder, from the root of the rules; in the worker. Empty: too long. */
+/* Returns the path of a name in that folder, from the root of the rules; in the worker. Empty if it
+ * is too long. */
 static struct bl_text walk_join(struct worker *worker, const struct folder *folder,
                                 const char *name)
 {
@@ -257,7 +258,7 @@ static void take_pack(struct worker *worker, const struct piece *pack)
         take_file(worker, pack->folder, pack->names + at);
 }
 
-/* Files that take long are handed out in packs. */
+/* Files that take long to process are handed out in packs. */
 static void add_to_pack(struct worker *worker, struct folder *folder, const char *name)
 {
     size_t size = strlen(name) + 1;
@@ -283,7 +284,7 @@ static void add_to_pack(struct worker *worker, struct folder *folder, const char
 
 /* ---- Entries --------------------------------------------------------------------------------- */
 
-static void meet_folder(struct worker *worker, const struct folder *above, struct bl_text path)
+static void visit_folder(struct worker *worker, const struct folder *above, struct bl_text path)
 {
     const struct walk *walk = worker->run->walk;
     size_t prefix = worker->run->prefix;
@@ -301,7 +302,7 @@ static void meet_folder(struct worker *worker, const struct folder *above, struc
     bl_list_push_back(&worker->found, &piece_new(folder, 0)->link);
 }
 
-/* `below` is relative to the folder that is walked. */
+/* `below` is relative to the top of the walk. */
 static bool is_denied(const struct walk *walk, struct bl_text below)
 {
     struct bl_text workspace = bl_text_from(walk->workspace), relative;
@@ -319,8 +320,8 @@ static bool is_denied(const struct walk *walk, struct bl_text below)
     return permission_denials_have(walk->denials, relative, path);
 }
 
-static void meet_file(struct worker *worker, struct folder *folder, const char *name,
-                      struct bl_text path)
+static void visit_file(struct worker *worker, struct folder *folder, const char *name,
+                       struct bl_text path)
 {
     const struct walk *walk = worker->run->walk;
     size_t prefix = worker->run->prefix;
@@ -347,7 +348,7 @@ static unsigned type_of(const struct folder *folder, const struct entry *entry)
     return S_ISDIR(status.st_mode) ? DT_DIR : S_ISREG(status.st_mode) ? DT_REG : DT_UNKNOWN;
 }
 
-static void meet(struct worker *worker, struct folder *folder, const struct entry *entry)
+static void visit(struct worker *worker, struct folder *folder, const struct entry *entry)
 {
     const char *name = entry->name;
     if (name[0] == '.' &&
@@ -360,12 +361,13 @@ static void meet(struct worker *worker, struct folder *folder, const struct entr
     if (path.size == 0)
         worker->folders_unreadable += type == DT_DIR;
     else if (type == DT_DIR)
-        meet_folder(worker, folder, path);
+        visit_folder(worker, folder, path);
     else
-        meet_file(worker, folder, name, path);
+        visit_file(worker, folder, name, path);
 }
 
-/* As many entries as fit; returns their bytes, and `*ret_all` when there are no more. */
+/* Reads as many entries as fit. Returns their size in bytes; sets `*ret_all` when there are no
+ * more. */
 static size_t read_entries(struct worker *worker, const struct folder *folder, bool *ret_all)
 {
     size_t size = 0;
@@ -373,7 +375,7 @@ static size_t read_entries(struct worker *worker, const struct folder *folder, b
     while (ENTRIES_SIZE - size >= ENTRY_MAX) {
         long got = syscall(SYS_getdents64, folder->descriptor, worker->entries + size,
                            ENTRIES_SIZE - size);
-        /* EINVAL: the next one does not fit into what is left. */
+        /* EINVAL: the next entry does not fit into the rest of the buffer. */
         if (got < 0 && errno == EINVAL && size > 0)
             return size;
         if (got < 0 && errno != ENOENT)
@@ -392,7 +394,7 @@ static const struct entry *entry_at(const struct worker *worker, size_t offset)
     return (const struct entry *)(const void *)(worker->entries + offset);
 }
 
-/* Its own rules, before anything in it is looked at. */
+/* Reads the folder's own rules before any of its entries is examined. */
 static void walk_enter(struct worker *worker, struct folder *folder, size_t size, bool all)
 {
     unsigned kinds = all ? 0 : IGNORE_ALL;
@@ -419,7 +421,7 @@ static void walk_read_folder(struct worker *worker, struct folder *folder)
     }
     for (size_t at = 0; at < size && !walk_is_stopped(worker->run);
          at += entry_at(worker, at)->size)
-        meet(worker, folder, entry_at(worker, at));
+        visit(worker, folder, entry_at(worker, at));
     if (!bl_list_empty(&worker->found))
         walk_push(worker->run, &worker->found);
     if (worker->pack != NULL) {
@@ -441,7 +443,8 @@ static void work_on(struct worker *worker, struct piece *piece)
         walk_read_folder(worker, piece->folder);
 }
 
-/* Until nothing waits and nobody works. After a stop what waits is thrown away. */
+/* Runs until there is no work left, waiting or in progress. After a stop, waiting pieces are
+ * discarded. */
 static void *walk_worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -478,8 +481,8 @@ static unsigned processors(void)
     return count < 1 ? 1 : count > (int)WALK_THREADS_MAX ? WALK_THREADS_MAX : (unsigned)count;
 }
 
-/* The rules of the folders from that root (of the repository, or of what may be searched) down to
- * the top, which is left out: it is entered like any other. */
+/* Returns the rules of the folders from that root (of the repository, or of the searchable folder)
+ * down to the top, but without the top, which is entered like any other folder. */
 static struct ignore *rules_above(struct walk_run *run, struct bl_text top, size_t root)
 {
     struct ignore *rules = NULL;
@@ -501,7 +504,7 @@ static struct ignore *rules_above(struct walk_run *run, struct bl_text top, size
     return rules;
 }
 
-/* The first piece of work: the top itself. */
+/* Returns the first piece of work: the top itself. */
 static struct piece *walk_begin(struct walk_run *run)
 {
     struct bl_arena arena = {0};
@@ -510,7 +513,7 @@ static struct piece *walk_begin(struct walk_run *run)
     if (home.size > 0 && home.size < root && bl_text_starts_with(top, home) &&
         top.data[home.size] == '/')
         root = home.size;
-    /* "/" ends in the slash that all others lack. */
+    /* "/" ends in the slash that all other paths lack. */
     bool is_root = top.size == 1;
     struct ignore *rules = is_root ? NULL : rules_above(run, top, root);
     struct bl_text below = {top.data + root, is_root ? 0 : top.size - root};
@@ -542,7 +545,7 @@ void walk_run(struct walk *walk)
     walk->folders_unreadable = walk->rules_unreadable = 0;
     push_one(&run, walk_begin(&run));
     walk_worker_main(first);
-    /* None starts another when the first has found nothing more to do. */
+    /* No thread starts another once the first has run out of work. */
     for (unsigned i = 0; i < run.worker_count; i++) {
         struct worker *worker = run.workers[i];
         if (i > 0)

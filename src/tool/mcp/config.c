@@ -1,4 +1,4 @@
-/* The files that name MCP servers, and what an editor sends in their place. */
+/* The files that configure MCP servers, and the list that an editor sends instead. */
 #include <belay/source.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #define SERVER_NAME_MAX ((size_t)200)
 #define SERVERS_MAX     256u
 
-/* One file while it is read. */
+/* The state while reading a file. */
 struct file {
     struct bl_source document;
     struct bl_arena *arena;
@@ -29,8 +29,8 @@ static size_t variable_size(struct bl_text text)
     return size > 0 && isdigit((unsigned char)text.data[0]) ? 0 : size;
 }
 
-/* At "${": what stands for it, and how long it is. Size 0: it is no variable, and stays as it is.
- */
+/* At "${": appends the value of the variable and returns its size in the text. Size 0 means that it
+ * is not a variable, and stays as it is. */
 static int expand_one(struct file *file, const struct bl_json *value, struct bl_text text,
                       struct bl_buffer *out, size_t *ret_size)
 {
@@ -50,12 +50,12 @@ static int expand_one(struct file *file, const struct bl_json *value, struct bl_
     if (defaulted)
         return bl_buffer_append(out,
                                 (struct bl_text){rest.data + 2, (size_t)(end - rest.data) - 2});
-    bl_source_fail(&file->document, value, "the variable %s is not set", name.data);
+    bl_source_fail(&file->document, value, "environment variable %s is not set", name.data);
     bl_error_hint(file->document.error, "set it, or write ${%s:-DEFAULT}", name.data);
     return BL_EPARSE;
 }
 
-/* Text of the file with its variables in place; no control characters. */
+/* Reads a string and expands its variables; rejects control characters. */
 static int mcp_config_read_line(struct file *file, const struct bl_json *value, const char *what,
                                 const char **ret_text)
 {
@@ -80,7 +80,7 @@ static int mcp_config_read_line(struct file *file, const struct bl_json *value, 
     bl_buffer_done(&out);
     for (size_t i = 0; i < text.size && code == 0; i++)
         if ((unsigned char)text.data[i] < 0x20 && text.data[i] != '\t' && text.data[i] != '\n')
-            code = bl_source_fail(&file->document, value, "%s holds a control character", what);
+            code = bl_source_fail(&file->document, value, "%s contains a control character", what);
     if (code == BL_ELIMIT)
         code = bl_source_fail(&file->document, value, "%s is too long", what);
     *ret_text = text.data;
@@ -109,7 +109,7 @@ static bool is_variable(struct bl_text text)
            memchr(text.data, '\0', text.size) == NULL;
 }
 
-/* A mapping of names to texts, as "NAME=value" or "Name: value". */
+/* Reads a mapping of names to texts, as "NAME=value" or "Name: value". */
 static int read_pairs(struct file *file, const struct bl_json *value, const char *what,
                       bool headers, const char *const **ret_list)
 {
@@ -118,12 +118,12 @@ static int read_pairs(struct file *file, const struct bl_json *value, const char
     BL_JSON_MEMBERS (key, value) {
         const char *text;
         if (!(headers ? mcp_header_name_fits(bl_json_text(key)) : is_variable(bl_json_text(key))))
-            return bl_source_fail(&file->document, key, "this cannot be a name in %s", what);
+            return bl_source_fail(&file->document, key, "invalid name in %s", what);
         int code = mcp_config_read_line(file, key + 1, what, &text);
         if (code != 0)
             return code;
         if (headers && strchr(text, '\n') != NULL)
-            return bl_source_fail(&file->document, key + 1, "a header has one line");
+            return bl_source_fail(&file->document, key + 1, "a header must be a single line");
         list[count++] =
             bl_arena_printf(file->arena, "%s%s%s", key->string, headers ? ": " : "=", text).data;
     }
@@ -157,7 +157,7 @@ static int read_directory(struct file *file, const struct bl_json *value,
     return 0;
 }
 
-/* What the file says; texts are expanded after it was read. */
+/* The members of an entry; their texts are expanded after it was read. */
 struct entry_said {
     const char *type;
     const struct bl_json *command, *args, *env, *cwd, *url, *headers, *enabled_tools;
@@ -174,7 +174,7 @@ static const struct bl_names cancels = BL_NAMES(cancel_words);
 #define BL_RECORD_STRUCT struct entry_said
 static const struct bl_member entry_members[] = {
     BL_MEMBER_STRING("type", type, .optional = true, .names = &types,
-                     .about = "the old transport 'sse' is not spoken here; use type http"),
+                     .about = "the deprecated transport 'sse' is not supported; use type http"),
     BL_MEMBER_JSON("command", command, .optional = true),
     BL_MEMBER_JSON("args", args, .optional = true, .element = &bl_element_string),
     BL_MEMBER_JSON("env", env, .optional = true, .object = true),
@@ -189,7 +189,7 @@ static const struct bl_member entry_members[] = {
 };
 #undef BL_RECORD_STRUCT
 
-/* These files hold members of other programs, too: an unknown one is not an error. */
+/* These files hold members for other programs, too, so an unknown member is not an error. */
 static const struct bl_record entry_record =
     BL_RECORD("a server", struct entry_said, entry_members);
 
@@ -249,7 +249,8 @@ static int mcp_config_read_entry(struct file *file, const struct bl_json *key,
     struct bl_source *source = &file->document;
     struct entry_said said = {0};
     if (!is_server_name(bl_json_text(key)))
-        return bl_source_fail(source, key, "a server's name has 1 to %zu characters on one line",
+        return bl_source_fail(source, key,
+                              "a server name must have 1 to %zu characters on one line",
                               SERVER_NAME_MAX);
     struct bl_mcp_entry *entry =
         mcp_config_new_entry(file->arena, bl_json_text(key), file->source, file->path);
@@ -259,11 +260,11 @@ static int mcp_config_read_entry(struct file *file, const struct bl_json *key,
     if (code != 0)
         return code;
     if (entry->command != NULL && entry->url != NULL)
-        return bl_source_fail(source, key + 1, "it has both a 'command' and a 'url'");
+        return bl_source_fail(source, key + 1, "'command' and 'url' are mutually exclusive");
     if (entry->command == NULL && entry->url == NULL)
-        return bl_source_fail(source, key + 1, "it has neither a 'command' nor a 'url'");
+        return bl_source_fail(source, key + 1, "missing 'command' or 'url'");
     if (entry->command != NULL && entry->command[0] == '\0')
-        return bl_source_fail(source, key + 1, "its 'command' is empty");
+        return bl_source_fail(source, key + 1, "'command' must not be empty");
     mcp_entry_seal(entry);
     *ret_entry = entry;
     return 0;
@@ -294,7 +295,7 @@ static void mcp_config_tell(const struct file *file, const struct bl_error *erro
                                         error->hint[0] != '\0' ? ")" : ""));
 }
 
-/* The servers of a document; what is wrong with one of them is told. */
+/* Reads the servers of a document; an invalid one is reported and skipped. */
 static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
 {
     struct bl_source *source = &file->document;
@@ -303,7 +304,7 @@ static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
     uint32_t count = 0;
     if (!bl_json_is(root, BL_JSON_OBJECT) || !bl_json_is(servers, BL_JSON_OBJECT))
         return bl_source_fail(source, servers != NULL ? servers : root,
-                              "it must be {\"mcpServers\": {NAME: {…}}}");
+                              "expected {\"mcpServers\": {NAME: {…}}}");
     BL_JSON_MEMBERS (key, servers) {
         struct bl_mcp_entry *entry = NULL;
         struct bl_error *error = source->error;
@@ -314,8 +315,7 @@ static int mcp_config_read_servers(struct file *file, struct bl_list *entries)
             put_entry(entries, entry);
             continue;
         }
-        snprintf(what, sizeof what, "the server '%s' is left out",
-                 bl_value_show(bl_json_text(key), shown));
+        snprintf(what, sizeof what, "server '%s' skipped", bl_value_show(bl_json_text(key), shown));
         mcp_config_tell(file, error, what);
         *error = (struct bl_error){0};
     }
@@ -344,7 +344,7 @@ static int mcp_config_read_file(struct file *file, struct bl_list *entries, stru
         code = mcp_config_read_servers(file, entries);
     if (code == 0 || given)
         return code;
-    mcp_config_tell(file, error, "the file is left out");
+    mcp_config_tell(file, error, "file skipped");
     *error = (struct bl_error){0};
     return 0;
 }
@@ -374,7 +374,41 @@ int bl_mcp_config_read(struct bl_arena *arena, const struct bl_mcp_config_option
     return code;
 }
 
-/* ---- What an editor sends -------------------------------------------------------------------- */
+/* ---- A file before it is written ------------------------------------------------------------- */
+
+static const char *mcp_config_any_variable(const char *name)
+{
+    (void)name;
+    return "";
+}
+
+int bl_mcp_config_check(const char *path, struct bl_text text, const char *name,
+                        struct bl_error *error)
+{
+    struct bl_mcp_config_options options = {.directory = "/", .variable = mcp_config_any_variable};
+    BL_AUTO_ARENA(arena);
+    struct file file = {
+        .document = {.file = path, .operation = OPERATION, .guarded = true, .error = error},
+        .arena = &arena,
+        .options = &options,
+        .path = path,
+        .source = BL_MCP_OF_OPTION,
+    };
+    struct bl_mcp_entry *entry;
+
+    int code = bl_source_open(&file.document, &arena, text, FILE_MAX);
+    if (code != 0)
+        return code;
+    const struct bl_json *servers = bl_json_get(file.document.document.root, BL_TEXT("mcpServers"));
+    if (bl_json_is(servers, BL_JSON_OBJECT))
+        BL_JSON_MEMBERS (key, servers)
+            if (bl_text_is(bl_json_text(key), name))
+                return mcp_config_read_entry(&file, key, &entry);
+    return bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, OPERATION, name,
+                        "no server '%.100s' in %s", name, path);
+}
+
+/* ---- Servers from an editor ------------------------------------------------------------------ */
 
 static int mcp_config_refuse(struct bl_error *error, size_t index, const char *path,
                              const char *what)
@@ -444,7 +478,7 @@ static const struct bl_member sent_members[] = {
 
 static const struct bl_record sent_record = BL_RECORD("a server", struct sent, sent_members);
 
-/* NULL: one of them is none. */
+/* Returns NULL if one of the pairs is invalid. */
 static const char *const *join_pairs(struct bl_arena *arena, const struct sent_pair *pairs,
                                      size_t count, bool headers)
 {
@@ -472,7 +506,7 @@ static int read_sent(struct bl_arena *arena, const struct bl_json *server, size_
     BL_LIST_EACH (link, entries)
         if (strcmp(BL_CONTAINER(link, struct bl_mcp_entry, link)->name, sent.name) == 0)
             return mcp_config_refuse(error, index, "/name",
-                                     "is the name of another server before it");
+                                     "duplicates the name of an earlier server");
     struct bl_mcp_entry *entry =
         mcp_config_new_entry(arena, bl_text_from(sent.name), BL_MCP_OF_CLIENT, NULL);
     if (sent.http) {
@@ -508,7 +542,7 @@ int bl_mcp_entries_read(struct bl_arena *arena, const struct bl_json *servers,
                             "the servers must be a list");
     BL_JSON_EACH (server, servers) {
         if (index >= SERVERS_MAX)
-            return mcp_config_refuse(error, index, "", "is one server too many");
+            return mcp_config_refuse(error, index, "", "exceeds the limit of 256 servers");
         code = read_sent(arena, server, index++, ret_entries, error);
         if (code != 0)
             return code;

@@ -1,4 +1,4 @@
-/* What a server offers: all pages of it, within bounds, without what cannot be used. */
+/* The tools of a server: all pages of its list, within limits, without unusable tools. */
 #include <stdio.h>
 #include <strings.h>
 
@@ -9,7 +9,7 @@
 #define TOOL_NAME_MAX   ((size_t)1024)
 #define HEADERS_MAX     32u
 #define DEPTH_MAX       16u
-/* That are told one by one, of one listing. */
+/* Maximum number of skipped tools reported one by one for a listing. */
 #define TOLD_MAX 20u
 
 /* ---- Schemas --------------------------------------------------------------------------------- */
@@ -20,11 +20,11 @@ static bool is_value_keyword(struct bl_text key)
            bl_text_equal(key, BL_TEXT("default")) || bl_text_equal(key, BL_TEXT("examples"));
 }
 
-/* What is found in a schema, wherever it stands. */
+/* Findings anywhere in a schema. */
 struct found {
-    bool remote;     /* a $ref that is not into the schema itself */
-    size_t headers;  /* x-mcp-header, wherever it stands */
-    bool bad_header; /* one of them is no name */
+    bool remote;     /* a $ref to another document */
+    size_t headers;  /* number of x-mcp-header keywords */
+    bool bad_header; /* one of them is not a valid header name */
 };
 
 static void look_at_keyword(struct found *found, const struct bl_json *key)
@@ -40,7 +40,8 @@ static void look_at_keyword(struct found *found, const struct bl_json *key)
     }
 }
 
-/* `named`: its keys are names of properties, and not keywords. As deep as a message may be. */
+/* `named`: its keys are names of properties, not keywords. The depth is limited by that of a
+ * message. */
 static void mcp_list_look(struct found *found, const struct bl_json *value, bool named)
 {
     BL_JSON_EACH (element, value)
@@ -61,7 +62,7 @@ struct collector {
     struct mcp_header headers[HEADERS_MAX];
     size_t count;
     struct bl_text path[DEPTH_MAX];
-    bool bad; /* of a type that no header can carry, twice the same, or too many */
+    bool bad; /* of a type that a header cannot carry, a duplicate, or too many */
 };
 
 static bool is_carried(const struct bl_json *type)
@@ -88,7 +89,7 @@ static void mcp_list_add_header(struct collector *collector, const struct bl_jso
     collector->headers[collector->count++] = (struct mcp_header){whole, path, depth};
 }
 
-/* Those that are reached by `properties` alone. */
+/* Collects those that are reachable through `properties` alone. */
 static void mcp_list_collect(struct collector *collector, const struct bl_json *schema,
                              size_t depth)
 {
@@ -111,14 +112,15 @@ static const char *take_headers(struct bl_arena *arena, const struct bl_json *sc
     if (found->headers == 0)
         return NULL;
     if (found->bad_header)
-        return "an x-mcp-header is no name of a header";
+        return "an x-mcp-header is not a valid header name";
     struct collector *collector = bl_zalloc(sizeof *collector);
     collector->arena = arena;
     mcp_list_collect(collector, schema, 0);
     if (collector->bad)
-        wrong = "an x-mcp-header stands twice, or at what is neither text, integer nor boolean";
+        wrong =
+            "an x-mcp-header is a duplicate, or its property is not a string, integer or boolean";
     else if (collector->count != found->headers)
-        wrong = "an x-mcp-header stands where no argument can be told to have it";
+        wrong = "an x-mcp-header is in a place that does not belong to a single argument";
     struct mcp_header *headers = bl_arena_alloc(arena, sizeof collector->headers);
     memcpy(headers, collector->headers, sizeof collector->headers);
     tool->headers = headers;
@@ -135,7 +137,7 @@ const char *mcp_tool_check(struct bl_arena *arena, const struct bl_json *schema,
     struct found found = {0};
     if (!bl_json_is(schema, BL_JSON_OBJECT) ||
         !bl_text_equal(bl_json_text(bl_json_get(schema, BL_TEXT("type"))), BL_TEXT("object")))
-        return "its inputSchema is not that of an object";
+        return "its inputSchema is not of type object";
     bl_buffer_init(&text, MCP_SCHEMA_MAX);
     bl_json_writer_init(&writer, &text);
     bl_json_write_value(&writer, schema);
@@ -147,9 +149,9 @@ const char *mcp_tool_check(struct bl_arena *arena, const struct bl_json *schema,
         return "its inputSchema is larger than 64 KiB";
     mcp_list_look(&found, schema, false);
     if (found.remote)
-        return "its inputSchema refers to what is elsewhere, and nothing is fetched for it";
+        return "its inputSchema refers to another document, which is not fetched";
     const char *wrong = take_headers(arena, schema, &found, tool);
-    /* One that we cannot check, the server does. */
+    /* The server checks a schema that we cannot compile. */
     if (wrong == NULL && bl_json_schema_new(schema, &tool->compiled, NULL) != 0)
         tool->compiled = NULL;
     return wrong;
@@ -157,14 +159,14 @@ const char *mcp_tool_check(struct bl_arena *arena, const struct bl_json *schema,
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-/* A listing while it is made. */
+/* The state while reading a list. */
 struct lister {
     struct mcp_server *server;
     struct mcp_listing *listing;
     struct bl_arena arena; /* of one page */
     struct bl_map seen;    /* names */
     struct bl_map cursors;
-    size_t left_out; /* with a reason each */
+    size_t left_out; /* each with a reason */
     size_t too_many;
 };
 
@@ -187,7 +189,7 @@ static void mcp_list_leave_out(struct lister *lister, struct bl_text name, const
         shown[size] = (unsigned char)cut.data[size] < 0x20 ? '?' : cut.data[size];
     shown[size] = '\0';
     if (++lister->left_out <= TOLD_MAX)
-        mcp_notice(lister->server->toolbox, "MCP server %s: the tool '%s' is left out: %s",
+        mcp_notice(lister->server->toolbox, "MCP server %s: tool '%s' skipped: %s",
                    lister->server->entry->name, shown, why);
 }
 
@@ -215,14 +217,14 @@ static void mcp_list_take_tool(struct lister *lister, const struct bl_json *valu
     struct bl_text name = bl_json_text(bl_json_get(value, BL_TEXT("name")));
     struct mcp_tool tool = {.server = lister->server};
     if (name.size == 0 || name.size > TOOL_NAME_MAX) {
-        mcp_list_leave_out(lister, name, "it has no name, or one of more than 1,024 bytes");
+        mcp_list_leave_out(lister, name, "its name is empty or longer than 1,024 bytes");
         return;
     }
     tool.own_name = bl_arena_text(&listing->arena, name);
     if (!is_enabled(lister->server->entry, tool.own_name.data))
         return;
     if (bl_map_has(&lister->seen, name)) {
-        mcp_list_leave_out(lister, name, "there is another one of that name");
+        mcp_list_leave_out(lister, name, "duplicate name");
         return;
     }
     if (listing->count == MCP_TOOLS_MAX) {
@@ -259,7 +261,7 @@ static int ask_page(struct lister *lister, struct bl_text cursor, const struct b
     return mcp_server_ask(lister->server, &request, &lister->arena, ret_page, &failure, error);
 }
 
-/* The cursor of the next page, for as long as it is needed; empty: this was the last. */
+/* Returns the cursor of the next page, which stays valid; empty after the last page. */
 static struct bl_text next_cursor(struct lister *lister, const struct bl_json *page,
                                   unsigned number)
 {
@@ -268,18 +270,18 @@ static struct bl_text next_cursor(struct lister *lister, const struct bl_json *p
     if (next.size == 0)
         return none;
     if (next.size > CURSOR_MAX)
-        why = "its list goes on with a cursor of more than 4,096 bytes";
+        why = "its list has a cursor longer than 4,096 bytes";
     else if (bl_map_has(&lister->cursors, next))
-        why = "its list goes round in a circle (a cursor came twice)";
+        why = "its list has a loop (a cursor occurred twice)";
     else if (number + 1 >= MCP_PAGES_MAX)
         why = "its list has more than 100 pages";
     else if (lister->too_many > 0)
-        why = "its list goes on after 512 tools";
+        why = "its list continues after 512 tools";
     if (why == NULL) {
         bl_map_set(&lister->cursors, next, lister, NULL);
         return bl_arena_text(&lister->listing->arena, next);
     }
-    mcp_notice(lister->server->toolbox, "MCP server %s: %s; the rest is left out",
+    mcp_notice(lister->server->toolbox, "MCP server %s: %s; the rest is skipped",
                lister->server->entry->name, why);
     return none;
 }
@@ -296,7 +298,7 @@ static int read_pages(struct lister *lister, struct bl_error *error)
         if (!bl_json_is(tools, BL_JSON_ARRAY))
             return bl_error_set(error, BL_EPARSE, BL_KIND_MCP, "list tools",
                                 lister->server->entry->name,
-                                "its answer to tools/list holds no list of tools");
+                                "its response to tools/list contains no list of tools");
         BL_JSON_EACH (tool, tools)
             mcp_list_take_tool(lister, tool);
         cursor = next_cursor(lister, page, number);
@@ -317,12 +319,11 @@ int mcp_list(struct mcp_server *server, struct mcp_listing **ret_listing, struct
     bl_map_init(&lister.cursors);
     int code = read_pages(&lister, error);
     if (lister.left_out > TOLD_MAX)
-        mcp_notice(server->toolbox, "MCP server %s: %zu more tools are left out",
-                   server->entry->name, lister.left_out - TOLD_MAX);
+        mcp_notice(server->toolbox, "MCP server %s: %zu more tool%s skipped", server->entry->name,
+                   lister.left_out - TOLD_MAX, lister.left_out - TOLD_MAX == 1 ? "" : "s");
     if (lister.too_many > 0)
-        mcp_notice(server->toolbox, "MCP server %s: it lists more than %u tools; %zu %s left out",
-                   server->entry->name, MCP_TOOLS_MAX, lister.too_many,
-                   lister.too_many == 1 ? "is" : "are");
+        mcp_notice(server->toolbox, "MCP server %s: it lists more than %u tools; %zu skipped",
+                   server->entry->name, MCP_TOOLS_MAX, lister.too_many);
     bl_map_done(&lister.seen);
     bl_map_done(&lister.cursors);
     bl_arena_done(&lister.arena);

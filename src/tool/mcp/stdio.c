@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * A server's process has a keeper: a fiber that starts it in a warden, waits for its end, and sees
- * to that end when it is ordered. Everybody else gives orders, and waits. The connection lives on
- * through the grace, so that a cancellation gets out before the kill. */
+ * A server's process has a keeper: a fiber that starts it in a warden, waits for its end, and
+ * carries out that end when it is ordered. All other code gives orders, and waits. The connection
+ * stays open during the grace period, so that a cancellation is sent before the kill. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define READ_SIZE    ((size_t)16384)
 #define START_NS_MAX (10 * BL_NS_PER_S)
-/* For its exit code to come, when its output has ended, and the other way about. */
+/* The time to wait for its exit code after its output has ended, and the reverse. */
 #define TAIL_NS (BL_NS_PER_S / 2)
 
 /* ---- Standard error -------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static int errors_main(void *argument)
     return code;
 }
 
-/* ---- What it says and asks ------------------------------------------------------------------- */
+/* ---- Messages from the server ---------------------------------------------------------------- */
 
 static void mcp_stdio_take_request(void *context, struct bl_rpc_call *call)
 {
@@ -54,8 +54,8 @@ static void mcp_stdio_take_notification(void *context, struct bl_text method,
     mcp_server_told(process->server, method, params);
 }
 
-/* Who does not speak any more is of no use, and may not even have ended. */
-static void mcp_stdio_has_gone(void *context, const char *why)
+/* A process that closed its output is of no use, and may not even have ended. */
+static void mcp_stdio_closed(void *context, const char *why)
 {
     struct mcp_process *process = context;
     bl_scope_stop(&process->scope, BL_STOP_OWNER_DIED, why);
@@ -72,7 +72,7 @@ static bool sets(const char *const *variables, const char *pair)
     return false;
 }
 
-/* Ours without its secrets, and what the entry sets. */
+/* Returns our environment without secrets, with the variables of the entry. */
 static const char *const *mcp_stdio_make_environment(struct mcp_process *process)
 {
     const struct bl_toolbox *toolbox = process->server->toolbox;
@@ -130,7 +130,7 @@ static int mcp_stdio_start_warden(struct mcp_process *process, struct bl_error *
         code = bl_scope_check(&process->scope);
     if (code != 0)
         return code;
-    /* A stop that comes while it starts finds it started. */
+    /* A stop during the start takes effect when it has started. */
     bl_shield_begin(&shield, START_NS_MAX);
     code = bl_warden_start(&options, &process->warden, error);
     bl_shield_end(&shield);
@@ -161,11 +161,11 @@ static int open_connection(struct mcp_process *process, struct bl_error *error)
         .cancel_method = "notifications/cancelled",
         .request = mcp_stdio_take_request,
         .notification = mcp_stdio_take_notification,
-        .gone = mcp_stdio_has_gone,
+        .gone = mcp_stdio_closed,
         .context = process,
         .origin = "mcp",
     };
-    /* Theirs are the last, so that their end is the end of file. */
+    /* The server's ends are now the only ones, so their close is the end of file. */
     mcp_stdio_close_end(&process->to[0]);
     mcp_stdio_close_end(&process->from[1]);
     mcp_stdio_close_end(&process->errors_fd[1]);
@@ -175,10 +175,10 @@ static int open_connection(struct mcp_process *process, struct bl_error *error)
     return code;
 }
 
-/* ---- Its end --------------------------------------------------------------------------------- */
+/* ---- End of the process ---------------------------------------------------------------------- */
 
-/* Closes what it reads from, which is how a server is told to end, and says so by a signal. */
-static void tell_to_end(struct mcp_process *process)
+/* Asks the server to end: closes its input, and sends a signal. */
+static void ask_to_end(struct mcp_process *process)
 {
     struct bl_rpc *rpc = process->rpc;
     process->rpc = NULL;
@@ -192,8 +192,8 @@ static void end_warden(struct mcp_process *process)
     uint32_t grace_ms = process->grace_ms;
     int code = BL_ETIMEDOUT;
     if (process->gentle)
-        tell_to_end(process);
-    /* Also for the exit code of one that has gone. */
+        ask_to_end(process);
+    /* Also wait for the exit code of a process that ended by itself. */
     if (!process->wanted && grace_ms == 0)
         grace_ms = (uint32_t)(TAIL_NS / BL_NS_PER_MS);
     if (grace_ms > 0) {
@@ -207,7 +207,7 @@ static void end_warden(struct mcp_process *process)
         bl_warden_stop(process->warden, SIGKILL, 0, &process->end);
 }
 
-/* What it had written before it ended is read first: that ends all waits for it. */
+/* Reads what it wrote before it ended first: that ends all waits for its answers. */
 static void read_rest(struct mcp_process *process)
 {
     struct bl_scope shield;
@@ -223,7 +223,7 @@ static void close_process(struct mcp_process *process)
     struct bl_rpc *rpc = process->rpc;
     process->rpc = NULL;
     bl_rpc_close(rpc, 0);
-    /* Standard error: to its end, which has come with that of the tree. */
+    /* Read standard error to its end, which came with the end of the tree. */
     bl_shield_begin(&shield, TAIL_NS);
     bl_nursery_join(&process->nursery);
     bl_shield_end(&shield);
@@ -269,7 +269,7 @@ static int keeper_main(void *argument)
     return 0;
 }
 
-/* ---- For the others -------------------------------------------------------------------------- */
+/* ---- For other files ------------------------------------------------------------------------- */
 
 void mcp_process_unref(struct mcp_process *process)
 {
@@ -310,7 +310,7 @@ void mcp_process_stop(struct mcp_process *process, bool gentle, uint32_t grace_m
 {
     if (process->ended)
         return;
-    /* One that has gone by itself was a crash before it was wanted. */
+    /* A process that ended by itself before this order has crashed. */
     process->wanted = process->wanted || !process->running ||
                       (process->rpc != NULL && !bl_rpc_gone(process->rpc));
     if (bl_scope_stop(&process->scope, BL_STOP_USER, "mcp")) {

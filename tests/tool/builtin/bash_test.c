@@ -25,7 +25,7 @@ static bool ends_with(const struct box *box, const char *end)
         run_in_loop(body, &container);                                                             \
     }
 
-/* A box in the container of the test; static, for it is large. */
+/* A box in the container of the test; static, because it is large. */
 static struct box *open_box(void *argument)
 {
     static struct box box;
@@ -34,7 +34,7 @@ static struct box *open_box(void *argument)
     return &box;
 }
 
-/* ---- How it ends ---- */
+/* ---- Endings ---- */
 
 static int ends(void *argument)
 {
@@ -81,15 +81,15 @@ static int ghosts(void *argument)
                 0);
     CHECK_EQUAL(marker_count(box->marker), 0);
     CHECK(!box->result.is_error);
-    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("done\nleft behind and stopped: ")));
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("done\nleft running and stopped: ")));
     CHECK(ends_with(box, " processes"));
     CHECK_EQUAL(box_bash(box, "sleep 300 & exit 4", 0), 0);
-    CHECK(strcmp(box_text(box), "exit code 4\nleft behind and stopped: 1 process") == 0);
+    CHECK(strcmp(box_text(box), "exit code 4\nleft running and stopped: 1 process") == 0);
     box_done(box);
     return 0;
 }
 
-IN_CONTAINER(what_it_leaves_behind_is_stopped_and_counted, ghosts)
+IN_CONTAINER(processes_left_running_are_stopped_and_counted, ghosts)
 
 static int missing_workspace(void *argument)
 {
@@ -104,9 +104,9 @@ static int missing_workspace(void *argument)
     return 0;
 }
 
-IN_CONTAINER(a_workspace_that_is_gone_is_told_to_the_model, missing_workspace)
+IN_CONTAINER(missing_workspace_is_reported_to_the_model, missing_workspace)
 
-/* ---- What it prints ---- */
+/* ---- Output ---- */
 
 static void create_go(struct box *box)
 {
@@ -117,7 +117,7 @@ static void create_go(struct box *box)
     close(fd);
 }
 
-/* It goes on only when it was heard. */
+/* The command continues only after its output was reported. */
 static int streams(void *argument)
 {
     struct box *box = open_box(argument);
@@ -132,7 +132,7 @@ static int streams(void *argument)
     return 0;
 }
 
-IN_CONTAINER(output_is_told_as_it_comes, streams)
+IN_CONTAINER(output_is_reported_as_it_arrives, streams)
 
 static int binary(void *argument)
 {
@@ -233,7 +233,7 @@ static int times_out(void *argument)
     CHECK_EQUAL(marker_count(box->marker), 0);
     CHECK(!bl_scope_stopped(&box->scope));
     CHECK(!bl_receipt_ready(&box->receipt));
-    /* The next call has its time. */
+    /* The next call has its own timeout. */
     CHECK_EQUAL(box_bash(box, "echo again", 20000), 0);
     CHECK(strcmp(box_text(box), "again\n") == 0);
     box_done(box);
@@ -250,7 +250,7 @@ static int deadline_above(void *argument)
     CHECK(bl_text_starts_with(box->result.text, BL_TEXT("begun\nstopped after ")));
     CHECK(ends_with(box, ": timeout (deadline)"));
     CHECK(bl_receipt_ready(&box->receipt));
-    /* And what is called after is not begun. */
+    /* Calls made afterwards do not start. */
     CHECK_EQUAL(box_bash(box, "touch ran", 0), BL_ETIMEDOUT);
     CHECK_EQUAL(box->heard_bytes, 0);
     box_done(box);
@@ -311,7 +311,7 @@ static int stopped(void *argument)
     return 0;
 }
 
-IN_CONTAINER(a_stop_in_the_middle_leaves_nobody_and_a_receipt, stopped)
+IN_CONTAINER(stop_in_progress_leaves_a_receipt_and_no_process, stopped)
 
 static int hurry_later(void *argument)
 {
@@ -319,7 +319,7 @@ static int hurry_later(void *argument)
     while (!bl_scope_stopped(&box->scope))
         bl_sleep(10 * MS);
     bl_sleep(200 * MS);
-    CHECK(marker_count(box->marker) > 0); /* it is in its grace */
+    CHECK(marker_count(box->marker) > 0); /* it is in its grace period */
     bl_toolbox_hurry(box->toolbox);
     return 0;
 }
@@ -358,7 +358,7 @@ static int hurried_before(void *argument)
     box.options.grace_ms = 60000;
     box_open(&box);
     bl_toolbox_hurry(box.toolbox);
-    /* It hurries nobody who is not stopped. */
+    /* A call that is not stopped is not hurried. */
     CHECK_EQUAL(box_bash(&box, "sleep 0.2; echo here", 0), 0);
     CHECK(strcmp(box_text(&box), "here\n") == 0);
     box.on_output = stop_it;
@@ -388,10 +388,10 @@ static int without_grace(void *argument)
     return 0;
 }
 
-IN_CONTAINER(a_grace_of_none_is_a_kill_at_once, without_grace)
+IN_CONTAINER(zero_grace_period_kills_at_once, without_grace)
 
-/* The deadline falls on every moment of a start, a run and an end: the code, the text and the
- * receipt say the same, and nobody is left. */
+/* The deadline falls on every moment of a start, a run and an end: code, text and receipt agree,
+ * and no process is left. */
 static int stop_anywhere(void *argument)
 {
     static const char *const commands[] = {"exit 0", "sleep 300 & sleep 301", "echo hello; exit 3",
@@ -420,9 +420,9 @@ static int stop_anywhere(void *argument)
     return 0;
 }
 
-IN_CONTAINER(a_stop_at_any_moment_leaves_nobody, stop_anywhere)
+IN_CONTAINER(stop_at_any_moment_leaves_no_process, stop_anywhere)
 
-/* ---- Several at once ---- */
+/* ---- Parallel calls ---- */
 
 struct sibling {
     struct box *box;
@@ -492,7 +492,7 @@ IN_CONTAINER(one_of_several_calls_can_be_stopped_alone, siblings)
 
 /* ---- The sandbox ---- */
 
-/* A server of the machine is out of reach, and was there to be reached. */
+/* A server of the machine is unreachable from the sandbox, and reachable outside. */
 static void check_network(struct box *box)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -553,13 +553,14 @@ static void the_sandbox_holds_it_in_the_workspace(void **state)
 }
 
 SUITE(bash, IN_EACH(output_comes_first_and_then_how_it_ended),
-      IN_EACH(what_it_leaves_behind_is_stopped_and_counted),
-      IN_EACH(a_workspace_that_is_gone_is_told_to_the_model), IN_EACH(output_is_told_as_it_comes),
-      IN_EACH(binary_output_becomes_valid_text), IN_EACH(ten_mebibytes_become_a_bounded_result),
+      IN_EACH(processes_left_running_are_stopped_and_counted),
+      IN_EACH(missing_workspace_is_reported_to_the_model),
+      IN_EACH(output_is_reported_as_it_arrives), IN_EACH(binary_output_becomes_valid_text),
+      IN_EACH(ten_mebibytes_become_a_bounded_result),
       IN_EACH(a_result_that_is_cut_is_still_valid_text), IN_EACH(secrets_do_not_reach_it),
       IN_EACH(a_time_limit_of_its_own_is_an_error_result_and_no_stop),
-      IN_EACH(a_deadline_above_stops_it), IN_EACH(a_stop_in_the_middle_leaves_nobody_and_a_receipt),
+      IN_EACH(a_deadline_above_stops_it), IN_EACH(stop_in_progress_leaves_a_receipt_and_no_process),
       IN_EACH(hurry_cuts_a_long_grace), IN_EACH(a_stop_that_comes_after_hurry_has_no_grace),
-      IN_EACH(a_grace_of_none_is_a_kill_at_once), IN_EACH(a_stop_at_any_moment_leaves_nobody),
+      IN_EACH(zero_grace_period_kills_at_once), IN_EACH(stop_at_any_moment_leaves_no_process),
       IN_EACH(one_of_several_calls_can_be_stopped_alone),
       IN_EACH(the_sandbox_holds_it_in_the_workspace));

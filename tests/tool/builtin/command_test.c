@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "tool/parts.h"
 
-/* Parts, joined by " / "; "complex" in front where it is. */
+/* Parts, joined by " / "; with "complex" in front if the command is complex. */
 static void assert_splits(const char *command, const char *expected)
 {
     struct bl_arena arena = {0};
@@ -50,7 +50,7 @@ static void quotes_and_escapes_hold_a_word_together(void **state)
     assert_splits("echo \"a #b\\\nc\"", "echo \"a #bc\"");
 }
 
-static void comments_are_no_part_of_a_command(void **state)
+static void comments_are_not_part_of_a_command(void **state)
 {
     (void)state;
     assert_splits("a # b; c", "a");
@@ -63,7 +63,7 @@ static void comments_are_no_part_of_a_command(void **state)
     assert_splits("a;#b\nc", "a / c");
 }
 
-static void redirections_that_write_nothing_are_no_part_of_a_command(void **state)
+static void harmless_redirections_are_not_part_of_a_command(void **state)
 {
     (void)state;
     assert_splits("make test >/dev/null 2>&1", "make test");
@@ -78,7 +78,7 @@ static void redirections_that_write_nothing_are_no_part_of_a_command(void **stat
     assert_splits("make 2 >/dev/null", "make 2");
 }
 
-static void what_a_pattern_cannot_look_into_is_complex(void **state)
+static void uninspectable_command_is_complex(void **state)
 {
     (void)state;
     static const struct {
@@ -131,9 +131,9 @@ static void what_a_pattern_cannot_look_into_is_complex(void **state)
         {"echo 99999999999>/dev/null", "a redirection to a file"},
         {"echo \r", "a control character"},
         {"echo \x01", "a control character"},
-        {"echo 'a", "a quote that does not end"},
-        {"echo \"a", "a quote that does not end"},
-        {"echo a\\", "an escape that does not end"},
+        {"echo 'a", "an unterminated quote"},
+        {"echo \"a", "an unterminated quote"},
+        {"echo a\\", "an unterminated escape"},
         {"echo $'a\\'; b'", "$'…' quoting"},
         {"echo $\"a\"", "$'…' quoting"},
         {"a;; b", "a control structure"},
@@ -258,7 +258,7 @@ static void a_command_is_found_wherever_it_hides(void **state)
     assert_true(mentions("git push 2>&1", "git push"));
 }
 
-static void what_only_speaks_of_a_command_is_left_alone(void **state)
+static void text_about_a_command_is_not_a_command(void **state)
 {
     (void)state;
     assert_false(mentions("ls -l", "rm *"));
@@ -268,7 +268,7 @@ static void what_only_speaks_of_a_command_is_left_alone(void **state)
     assert_false(mentions("rmdir x", "rm *"));
     assert_false(mentions("rm x", "rm -rf *"));
     assert_false(mentions("", "rm *"));
-    /* An expansion that is no command. */
+    /* An expansion that is not a command. */
     assert_false(mentions("x=$(basename $f)", "rm *"));
     assert_false(mentions("[[ -n $a && $b == c ]] && make", "rm *"));
     assert_false(mentions("case $x in a) make;; esac", "rm *"));
@@ -279,7 +279,14 @@ static void what_only_speaks_of_a_command_is_left_alone(void **state)
     assert_false(mentions("A=1 make", "rm *"));
 }
 
-static void long_commands_are_judged_in_no_time(void **state)
+/* Returns the pattern that all parts share; empty if there is none, or several. */
+static struct bl_text pattern_of(struct bl_arena *arena, struct bl_text command)
+{
+    struct bl_text patterns[COMMAND_PATTERNS_MAX];
+    return command_patterns(arena, command, patterns) == 1 ? patterns[0] : (struct bl_text){0};
+}
+
+static void long_commands_are_checked_in_bounded_time(void **state)
 {
     (void)state;
     size_t size = 120000;
@@ -322,8 +329,10 @@ static void a_pattern_allows_a_command_and_others_like_it(void **state)
         {"ls -l src", "ls *"},
         {"./run.sh fast", "./run.sh fast *"},
         {"echo 'x y'", "echo *"},
+        {"echo hi", "echo *"},
+        {"sleep 5 && sleep 6", "sleep *"},
         {"cat \"$HOME/x\"", "cat *"},
-        /* Whatever follows would be too much to say. */
+        /* Any arguments would allow too much. */
         {"rm -rf build", "rm -rf build"},
         {"/bin/rm x", "/bin/rm x"},
         {"rm *.o", ""},
@@ -332,7 +341,7 @@ static void a_pattern_allows_a_command_and_others_like_it(void **state)
         {"sudo ls", "sudo ls"},
         {"find . -name x -delete", "find . -name x -delete"},
         {"curl https://example.test", "curl https://example.test"},
-        /* Nothing that one could answer for. */
+        /* No pattern would be safe. */
         {"$GIT log", ""},
         {"'git' log", ""},
         {"cd src && make", ""},
@@ -345,7 +354,7 @@ static void a_pattern_allows_a_command_and_others_like_it(void **state)
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_arena arena = {0};
-        struct bl_text pattern = command_pattern(&arena, bl_text_from(cases[i].command));
+        struct bl_text pattern = pattern_of(&arena, bl_text_from(cases[i].command));
         if (!bl_text_equal(pattern, bl_text_from(cases[i].pattern)))
             fail_msg("%s: " BL_TEXT_FORMAT, cases[i].command, BL_TEXT_ARG(pattern));
         bl_arena_done(&arena);
@@ -353,12 +362,12 @@ static void a_pattern_allows_a_command_and_others_like_it(void **state)
     char command[600] = "rm ";
     memset(command + 3, 'x', sizeof command - 4);
     struct bl_arena arena = {0};
-    assert_int_equal(command_pattern(&arena, bl_text_from(command)).size, 0);
+    assert_int_equal(pattern_of(&arena, bl_text_from(command)).size, 0);
     bl_arena_done(&arena);
 }
 
-/* What is made of any command allows that command, and is a rule. */
-static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
+/* A pattern created for a command allows that command, and is a valid rule. */
+static void suggested_pattern_allows_its_command(void **state)
 {
     (void)state;
     static const char *const words[] = {
@@ -377,7 +386,7 @@ static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
                                      words[bl_random_below(&random, BL_COUNT(words))],
                                      bl_random_below(&random, 4) == 0 ? "" : " ");
         struct bl_arena arena = {0};
-        struct bl_text pattern = command_pattern(&arena, bl_text_from(command));
+        struct bl_text pattern = pattern_of(&arena, bl_text_from(command));
         if (pattern.size > 0) {
             struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_ASK);
             struct permission_question question = {
@@ -397,11 +406,11 @@ static void a_pattern_that_is_made_allows_what_it_was_made_for(void **state)
 
 SUITE(command, cmocka_unit_test(lists_and_pipelines_become_simple_commands),
       cmocka_unit_test(quotes_and_escapes_hold_a_word_together),
-      cmocka_unit_test(comments_are_no_part_of_a_command),
-      cmocka_unit_test(redirections_that_write_nothing_are_no_part_of_a_command),
-      cmocka_unit_test(what_a_pattern_cannot_look_into_is_complex),
+      cmocka_unit_test(comments_are_not_part_of_a_command),
+      cmocka_unit_test(harmless_redirections_are_not_part_of_a_command),
+      cmocka_unit_test(uninspectable_command_is_complex),
       cmocka_unit_test(a_command_is_found_wherever_it_hides),
-      cmocka_unit_test(what_only_speaks_of_a_command_is_left_alone),
-      cmocka_unit_test(long_commands_are_judged_in_no_time),
+      cmocka_unit_test(text_about_a_command_is_not_a_command),
+      cmocka_unit_test(long_commands_are_checked_in_bounded_time),
       cmocka_unit_test(a_pattern_allows_a_command_and_others_like_it),
-      cmocka_unit_test(a_pattern_that_is_made_allows_what_it_was_made_for));
+      cmocka_unit_test(suggested_pattern_allows_its_command));

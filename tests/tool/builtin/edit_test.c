@@ -14,12 +14,13 @@ static int edit(struct files *files, const char *path, const char *old, const ch
     return code;
 }
 
-/* The file "a" of that content does not hold `old`, and the result says so in these words. */
+/* Checks that file "a" with that content does not contain `old`, and that the result says so in
+ * these words. */
 static bool misses(struct files *files, const char *content, const char *old, const char *words)
 {
     files_put(files, "a", bl_text_from(content));
     edit(files, "a", old, "new");
-    return files_says(files, true, "old_string does not stand in 'a'; nothing was changed.") &&
+    return files_says(files, true, "old_string not found in 'a'; nothing was changed.") &&
            files_says(files, true, words) && files_holds(files, "a", bl_text_from(content));
 }
 
@@ -40,11 +41,11 @@ static int replaced(void *argument)
     CHECK_EQUAL(files_count(files, "src", ""), 1);
     edit(files, "src/a.c", "one\ntwo\n", "");
     CHECK(files_says(files, false, "at line 1.\n@@ line 1 @@\n-one\n-two\n three\n FOUR\n"));
-    /* Lines that stay as they were are not shown as changed. */
+    /* Unchanged lines are not shown as changed. */
     edit(files, "src/a.c", "three\nFOUR\nand more\n", "three\nFOUR!\nand more\n");
     CHECK(files_says(files, false, "@@ line 2 @@\n three\n-FOUR\n+FOUR!\n and more\n five\n"));
     CHECK(files_holds(files, "src/a.c", BL_TEXT("three\nFOUR!\nand more\nfive\nsix\n")));
-    /* One of two equal lines was taken out, or put in. */
+    /* One of two equal lines was removed, or inserted. */
     files_put(files, "b", BL_TEXT("p\nq\nq\nr\n"));
     edit(files, "b", "p\nq\n", "p\n");
     CHECK(files_says(files, false, " p\n-q\n q\n r\n"));
@@ -65,15 +66,15 @@ static int ambiguous(void *argument)
     files_put(files, "a", BL_TEXT("x = 1\ny\nx = 1\nz\nx = 1\n"));
     edit(files, "a", "x = 1", "x = 2");
     CHECK(files_says(files, true,
-                     "old_string stands 3 times in 'a', at lines 1, 3, 5. Nothing was "
-                     "changed. Give more of the text around"));
+                     "old_string occurs 3 times in 'a', at lines 1, 3, 5. Nothing was changed. "
+                     "Include more of the surrounding text"));
     CHECK(files_holds(files, "a", BL_TEXT("x = 1\ny\nx = 1\nz\nx = 1\n")));
     edit(files, "a", "y\nx = 1", "y\nx = 2");
     CHECK(files_says(files, false, "Edited 'a': 1 replacement, at line 2."));
-    /* Two that overlap: which is meant is not clear either. */
+    /* Two that overlap: it is also unclear which is meant. */
     files_put(files, "a", BL_TEXT("aaa"));
     edit(files, "a", "aa", "b");
-    CHECK(files_says(files, true, "stands 2 times in 'a', at lines 1, 1."));
+    CHECK(files_says(files, true, "occurs 2 times in 'a', at lines 1, 1."));
     return 0;
 }
 
@@ -101,7 +102,7 @@ static int all_places(void *argument)
                 0);
     CHECK(files_says(files, false, "1000 replacements, at lines 1, 2, 3"));
     CHECK(files_says(files, false, "20 and 980 more.\n"));
-    CHECK(files_says(files, false, "[997 more replacements are not shown]\n"));
+    CHECK(files_says(files, false, "[997 more replacements not shown]\n"));
     bl_buffer_done(&text);
     return 0;
 }
@@ -110,8 +111,8 @@ static int white_space(void *argument)
 {
     struct files *files = argument;
     CHECK(misses(files, "if (x)\n\treturn 1;\n", "if (x)\n    return 1;\n",
-                 "It does with other white space. At line 2 the file has a line break and a tab "
-                 "where old_string has a line break and 4 blanks.\nThe file has:\n     1\tif "
+                 "It matches with different white space. At line 2 the file has a line break and a "
+                 "tab where old_string has a line break and 4 blanks.\nThe file has:\n     1\tif "
                  "(x)\n     2\t\treturn 1;\n"));
     CHECK(misses(files, "a\n\t\tb;\n", "    b;",
                  "At line 2 the file has 2 tabs where old_string has 4 blanks."));
@@ -122,14 +123,13 @@ static int white_space(void *argument)
     CHECK(misses(files, "one\r\ntwo\r\nthree\n", "one\ntwo",
                  "At line 2 the file has a CR LF line break where old_string has a line break."));
     CHECK(misses(files, "one\ntwo", "two\n\n",
-                 "old_string goes on with white space where the file ends."));
+                 "old_string continues with white space where the file ends."));
     CHECK(misses(files, "one\ntwo\n", "one two\n", "a line break where old_string has a blank."));
     CHECK(misses(files, "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n9;\n",
-                 "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n 9;",
-                 "     7\t7;\n     8\t8;\n       [and on]\n"));
+                 "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n 9;", "     7\t7;\n     8\t8;\n       [...]\n"));
     CHECK(misses(files, "1;\n2;\n3;\n4;\n5;\n6;\n7;\n8;\n", "1;\n2;\n3;\n4;\n5;\n6;\n7;\n 8;",
                  "     7\t7;\n     8\t8;\n"));
-    CHECK(strstr(files_text(files), "[and on]") == NULL);
+    CHECK(strstr(files_text(files), "[...]") == NULL);
     return 0;
 }
 
@@ -170,23 +170,23 @@ static int nearest(void *argument)
     struct files *files = argument;
     static const char content[] = "#include <stdio.h>\n\nint main(void)\n{\n    puts(\"hello\");\n"
                                   "    return 0;\n}\n";
-    CHECK(
-        misses(files, content, "{\n    puts(\"hello\");\n    return 1;\n}",
-               "A part of it does: line 5 holds 'puts(\"hello\");'.\nThey part at line 6:\n"
-               "file:           return 0;\nold_string:     return 1;\nThe file has:\n     4\t{\n"));
+    CHECK(misses(
+        files, content, "{\n    puts(\"hello\");\n    return 1;\n}",
+        "Part of it was found: line 5 contains 'puts(\"hello\");'.\nThey differ at line 6:\nfile:  "
+        "         return 0;\nold_string:     return 1;\nThe file has:\n     4\t{\n"));
     CHECK(misses(files, content, "    puts(\"hallo\");",
-                 "Nearest to it is line 5:\n     5\t    puts(\"hello\");\n"));
+                 "The nearest match is line 5:\n     5\t    puts(\"hello\");\n"));
     CHECK(misses(files, content, "     5\t    puts(\"hello\");\n     6\t    return 0;",
-                 "seems to hold the line numbers that read shows"));
-    CHECK(misses(files, content, "qqqqzzzz", "Nothing in it is like it: read the file again."));
-    CHECK(misses(files, content, "}\n}\n}", "Nothing in it is like it"));
-    CHECK(misses(files, content, "\n\n\n\n", "Nothing in it is like it"));
+                 "seems to include the line numbers that read shows"));
+    CHECK(misses(files, content, "qqqqzzzz", "No similar text was found: read the file again."));
+    CHECK(misses(files, content, "}\n}\n}", "No similar text was found"));
+    CHECK(misses(files, content, "\n\n\n\n", "No similar text was found"));
     CHECK(misses(files, "", "x", "The file is empty."));
     CHECK(misses(files, "return 0;\nsecond line\n", "first line\nreturn 0;\nsecond line\n",
-                 "A part of it does: line 2 holds 'second line'."));
+                 "Part of it was found: line 2 contains 'second line'."));
     CHECK(misses(files, "one line\r\nanother line\r\na third\r\n",
                  "one line\nanother line\nthe third",
-                 "They part at line 3:\nfile:       a third\nold_string: the third\n"));
+                 "They differ at line 3:\nfile:       a third\nold_string: the third\n"));
     return 0;
 }
 
@@ -199,7 +199,7 @@ static int kept(void *argument)
     CHECK(files_holds(files, "crlf", BL_TEXT("1\r\n2\r\n2b\r\nthree\r\n")));
     edit(files, "crlf", "three", "3\n4");
     CHECK(files_holds(files, "crlf", BL_TEXT("1\r\n2\r\n2b\r\n3\r\n4\r\n")));
-    /* Who writes CR himself gets what he writes. */
+    /* A CR written explicitly is kept. */
     edit(files, "crlf", "3\r\n", "3\n");
     CHECK(files_holds(files, "crlf", BL_TEXT("1\r\n2\r\n2b\r\n3\n4\r\n")));
     files_put(files, "mark", BL_TEXT("\xEF\xBB\xBFone\n"));
@@ -219,10 +219,10 @@ static int empty_old(void *argument)
     CHECK(files_says(files, false, "Created 'new/file': 8 bytes."));
     CHECK(files_holds(files, "new/file", BL_TEXT("content\n")));
     edit(files, "new/file", "", "other");
-    CHECK(files_says(files, true, "old_string is empty, and 'new/file' is not (8 bytes)."));
+    CHECK(files_says(files, true, "old_string is empty, but 'new/file' is not (8 bytes)."));
     files_put(files, "empty", BL_TEXT(""));
     edit(files, "empty", "", "filled");
-    CHECK(files_says(files, false, "Filled 'empty': 6 bytes."));
+    CHECK(files_says(files, false, "Wrote 'empty': 6 bytes."));
     CHECK(files_holds(files, "empty", BL_TEXT("filled")));
     return 0;
 }
@@ -235,19 +235,19 @@ static int refused(void *argument)
     files_folder(files, "folder");
     CHECK_EQUAL(mkfifo(files_path(files, "fifo"), 0666), 0);
     edit(files, "a", "x", "x");
-    CHECK(files_says(files, true, "are the same, so nothing would change"));
+    CHECK(files_says(files, true, "old_string and new_string are identical"));
     edit(files, "none", "x", "y");
     CHECK(files_says(files, true, "'none' does not exist"));
     edit(files, "binary", "x", "y");
-    CHECK(files_says(files, true, "'binary' is a binary file, and was not changed."));
+    CHECK(files_says(files, true, "'binary' is a binary file; it was not changed."));
     edit(files, "folder", "x", "y");
     CHECK(files_says(files, true, "'folder' is a folder"));
     edit(files, "folder", "", "y");
     CHECK(files_says(files, true, "'folder' is a folder"));
     edit(files, "fifo", "x", "y");
-    CHECK(files_says(files, true, "but a FIFO"));
+    CHECK(files_says(files, true, "is a FIFO, not a regular file"));
     edit(files, "../outside/x", "x", "y");
-    CHECK(files_says(files, true, "leads out of the workspace"));
+    CHECK(files_says(files, true, "is outside the workspace"));
     CHECK_EQUAL(truncate(files_path(files, "a"), (off_t)33 << 20), 0);
     edit(files, "a", "x", "y");
     CHECK(files_says(files, true, "'a' is larger than 33,554,432 bytes"));
@@ -258,7 +258,7 @@ static int refused(void *argument)
     return 0;
 }
 
-/* Somebody else has written to the file between its reading and its writing. */
+/* Another process wrote to the file between its reading and its writing. */
 static int changed_meanwhile(void *argument)
 {
     struct files *files = argument;
@@ -275,7 +275,7 @@ static int changed_meanwhile(void *argument)
     files_put(files, "a", BL_TEXT("other"));
     CHECK_EQUAL(file_replace(&job, &path, BL_TEXT("two"), &status, &never, &what), 0);
     CHECK(job.is_error);
-    CHECK(bl_text_find(bl_buffer_text(&job.out), BL_TEXT("was changed by somebody else")) >= 0);
+    CHECK(bl_text_find(bl_buffer_text(&job.out), BL_TEXT("was changed by another program")) >= 0);
     CHECK(files_holds(files, "a", BL_TEXT("other")));
     CHECK_EQUAL(files_count(files, ".", ""), 1);
     bl_buffer_done(&job.out);
@@ -283,7 +283,7 @@ static int changed_meanwhile(void *argument)
     return 0;
 }
 
-/* Against a replacement that is made by hand. */
+/* Compares with a replacement done by hand. */
 static int by_chance(void *argument)
 {
     struct files *files = argument;
@@ -383,24 +383,24 @@ FILES_TEST(edit_replaces_an_exact_match_and_shows_the_change, replaced)
 FILES_TEST(edit_that_matches_more_than_once_says_where, ambiguous)
 FILES_TEST(edit_replaces_all_when_asked, all_places)
 FILES_TEST(edit_that_differs_in_white_space_says_where, white_space)
-FILES_TEST(edit_shows_so_many_lines_of_a_long_change, long_hunks)
+FILES_TEST(edit_limits_the_lines_shown_of_a_long_change, long_hunks)
 FILES_TEST(edit_that_does_not_match_shows_what_is_nearest, nearest)
 FILES_TEST(edit_keeps_line_ends_and_marks, kept)
 FILES_TEST(edit_without_old_text_makes_a_file, empty_old)
 FILES_TEST(edit_refuses_what_it_cannot_do, refused)
-FILES_TEST(edit_does_not_overwrite_what_others_wrote_meanwhile, changed_meanwhile)
-FILES_TEST(edit_by_chance_does_what_a_replacement_does, by_chance)
+FILES_TEST(edit_does_not_overwrite_concurrent_changes, changed_meanwhile)
+FILES_TEST(random_edits_equal_plain_replacement, by_chance)
 FILES_TEST(edit_stopped_anywhere_leaves_the_old_or_the_new_file, stopped_at_random)
 
 SUITE(edit, cmocka_unit_test(edit_replaces_an_exact_match_and_shows_the_change),
       cmocka_unit_test(edit_that_matches_more_than_once_says_where),
       cmocka_unit_test(edit_replaces_all_when_asked),
       cmocka_unit_test(edit_that_differs_in_white_space_says_where),
-      cmocka_unit_test(edit_shows_so_many_lines_of_a_long_change),
+      cmocka_unit_test(edit_limits_the_lines_shown_of_a_long_change),
       cmocka_unit_test(edit_that_does_not_match_shows_what_is_nearest),
       cmocka_unit_test(edit_keeps_line_ends_and_marks),
       cmocka_unit_test(edit_without_old_text_makes_a_file),
       cmocka_unit_test(edit_refuses_what_it_cannot_do),
-      cmocka_unit_test(edit_does_not_overwrite_what_others_wrote_meanwhile),
-      cmocka_unit_test(edit_by_chance_does_what_a_replacement_does),
+      cmocka_unit_test(edit_does_not_overwrite_concurrent_changes),
+      cmocka_unit_test(random_edits_equal_plain_replacement),
       cmocka_unit_test(edit_stopped_anywhere_leaves_the_old_or_the_new_file));

@@ -10,7 +10,7 @@
 
 /* ---- Wildcards ------------------------------------------------------------------------------- */
 
-static void wildcards_stand_for_what_git_lets_them(void **state)
+static void wildcards_match_as_in_git(void **state)
 {
     (void)state;
     static const struct {
@@ -95,7 +95,7 @@ static void wildcards_stand_for_what_git_lets_them(void **state)
                       "'%s' on '%s'", cases[i].pattern, cases[i].text);
 }
 
-static void named_classes_hold_the_bytes_of_their_kind(void **state)
+static void named_classes_match_their_bytes(void **state)
 {
     (void)state;
     static const struct {
@@ -140,7 +140,7 @@ static bool set_has(const char *source, const char *path)
     assert_true(wild_set_read(&arena, bl_text_from(source), WILD_NO_HIDDEN, &set, &wrong));
     size_t name = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     bool fits = wild_set_match(&set, bl_text_from(path), name);
-    /* What fits is never behind a folder that is not entered. */
+    /* A match is never below a folder that is not entered. */
     for (size_t i = 0, from = 0; fits && path[i] != '\0'; i++) {
         if (path[i] != '/')
             continue;
@@ -151,7 +151,7 @@ static bool set_has(const char *source, const char *path)
     return fits;
 }
 
-static void braces_are_alternatives_and_names_fit_in_all_folders(void **state)
+static void braces_are_alternatives_and_names_match_in_all_folders(void **state)
 {
     (void)state;
     static const struct {
@@ -187,7 +187,7 @@ static void braces_are_alternatives_and_names_fit_in_all_folders(void **state)
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         if (set_has(cases[i].source, cases[i].path) != cases[i].fits)
             fail_msg("'%s' on '%s'", cases[i].source, cases[i].path);
-    /* What stands behind the pattern is not part of it. */
+    /* Text after the pattern is not part of it. */
     struct bl_arena arena = {0};
     struct wild_set set;
     const char *wrong;
@@ -204,10 +204,10 @@ static void broken_patterns_say_what_is_wrong(void **state)
     static const struct {
         const char *source, *wrong;
     } cases[] = {
-        {"a{b", "a '{' has no '}'"},
-        {"a[b", "a '[' has no ']'"},
-        {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "it has more than 256 alternatives"},
-        {"{{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}}", "it has too many braces"},
+        {"a{b", "'{' without '}'"},
+        {"a[b", "'[' without ']'"},
+        {"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "more than 256 alternatives"},
+        {"{{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}}", "too many braces"},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct bl_arena arena = {0};
@@ -221,7 +221,7 @@ static void broken_patterns_say_what_is_wrong(void **state)
 
 /* ---- The tool -------------------------------------------------------------------------------- */
 
-/* A file that was changed so many seconds after the others. */
+/* Creates a file with a modification time that is `seconds` after the others. */
 static void put_changed(struct files *files, const char *path, double seconds)
 {
     files_put(files, path, BL_TEXT(""));
@@ -259,7 +259,7 @@ static int newest_first(void *argument)
     CHECK(globs(files, "*.{py,h}", NULL, "other.h\n"));
     CHECK(globs(files, "*", "parts", "parts/b\nparts/a\n"));
     CHECK(globs(files, "src/*/*", ".", "src/deep/middle.c\n"));
-    CHECK(globs(files, "*.rs", NULL, "No file fits the pattern.\n"));
+    CHECK(globs(files, "*.rs", NULL, "No files match the pattern.\n"));
     CHECK(globs(files, files_path(files, "src/*.c"), NULL, "src/new.c\n"));
     return 0;
 }
@@ -280,9 +280,9 @@ static int leaves_out(void *argument)
     CHECK(globs(files, "**/*", NULL, "a.c\n"));
     CHECK(globs(files, "*.c", NULL, "a.c\n"));
     CHECK(globs(files, ".hidden/*", NULL, ".hidden/c.c\n"));
-    /* What is named as the place to look in is looked into. */
+    /* A folder named as the place to search is searched. */
     CHECK(globs(files, "*.c", "build", "build/b.c\n"));
-    CHECK(globs(files, "*", "sub", "No file fits the pattern.\n"));
+    CHECK(globs(files, "*", "sub", "No files match the pattern.\n"));
     put_changed(files, "sub/deep/f.c", 1);
     CHECK(globs(files, "deep/f.*", "sub", "sub/deep/f.c\n"));
     return 0;
@@ -299,7 +299,7 @@ static int bounded(void *argument)
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*.txt\"}"), 0);
     CHECK(files_says(files, false, "f3/1233.txt\nf2/1232.txt\n"));
     CHECK(files_says(files, false, "f4/0234.txt\n[234 more files left out, all older"));
-    /* Nine lines reach the limit, or pass it. */
+    /* Nine lines reach or exceed the limit. */
     for (size_t limit = 97; limit <= 108; limit += 11) {
         files->toolbox.output_max = limit;
         CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*\",\"path\":\"f3\"}"), 0);
@@ -324,14 +324,14 @@ static int refused(void *argument)
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*\",\"path\":\"loop\"}"), 0);
     CHECK(files->result.is_error);
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*\",\"path\":\"file\"}"), 0);
-    CHECK(files_says(files, true, "'file' is no folder; glob looks into folders"));
+    CHECK(files_says(files, true, "'file' is not a folder; glob searches folders"));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"*\",\"path\":\"none\"}"), 0);
     CHECK(files->result.is_error);
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"../*\"}"), 0);
-    CHECK(files_says(files, true, "'..' is in it; give 'path'"));
+    CHECK(files_says(files, true, "it contains '..'; use 'path'"));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"/etc/*\"}"), 0);
     CHECK(files_says(files, true, "The pattern is absolute"));
-    CHECK(bl_text_ends_with(files->result.text, BL_TEXT("give 'path' to look elsewhere.")));
+    CHECK(bl_text_ends_with(files->result.text, BL_TEXT("'path' to search elsewhere.")));
     /* Beside the workspace, the workspace itself, and out of it. */
     const char *beside = bl_arena_printf(&files->arena, "%s-other/*", files->workspace).data;
     CHECK_EQUAL(files_call_with(files, &tool_glob, "pattern", beside, NULL), 0);
@@ -340,11 +340,11 @@ static int refused(void *argument)
     CHECK(files_says(files, true, "The pattern is absolute"));
     CHECK_EQUAL(
         files_call_with(files, &tool_glob, "pattern", files_path(files, "../outside/*"), NULL), 0);
-    CHECK(files_says(files, true, "'..' is in it; give 'path'"));
+    CHECK(files_says(files, true, "it contains '..'; use 'path'"));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"a{b\"}"), 0);
-    CHECK(files_says(files, true, "The pattern cannot be used: a '{' has no '}'."));
+    CHECK(files_says(files, true, "Invalid pattern: '{' without '}'."));
     CHECK_EQUAL(files_call(files, &tool_glob, "{\"pattern\":\"a\\u0000b\"}"), 0);
-    CHECK(files_says(files, true, "holds a NUL"));
+    CHECK(files_says(files, true, "contains a NUL"));
     CHECK(!files_fits(files, &tool_glob, "{\"path\":\"a\"}"));
     CHECK(!files_fits(files, &tool_glob, "{\"pattern\":\"\"}"));
     return 0;
@@ -370,21 +370,21 @@ static int stopped(void *argument)
     return 0;
 }
 
-FILES_TEST(glob_finds_files_by_name_those_changed_last_first, newest_first)
-FILES_TEST(glob_leaves_out_what_is_ignored_or_hidden, leaves_out)
+FILES_TEST(glob_lists_files_by_name_newest_first, newest_first)
+FILES_TEST(glob_skips_ignored_and_hidden_files, leaves_out)
 FILES_TEST(glob_is_bounded_and_says_how_many_more_there_are, bounded)
-FILES_TEST(glob_refuses_what_leads_out_and_what_it_cannot_use, refused)
+FILES_TEST(glob_refuses_paths_outside_and_invalid_patterns, refused)
 FILES_TEST(glob_shows_names_of_any_bytes_as_text, names_of_any_bytes)
 FILES_TEST(glob_that_was_stopped_says_so, stopped)
 
-SUITE(find, cmocka_unit_test(wildcards_stand_for_what_git_lets_them),
-      cmocka_unit_test(named_classes_hold_the_bytes_of_their_kind),
+SUITE(find, cmocka_unit_test(wildcards_match_as_in_git),
+      cmocka_unit_test(named_classes_match_their_bytes),
       cmocka_unit_test(hostile_wildcards_take_little_time),
-      cmocka_unit_test(braces_are_alternatives_and_names_fit_in_all_folders),
+      cmocka_unit_test(braces_are_alternatives_and_names_match_in_all_folders),
       cmocka_unit_test(broken_patterns_say_what_is_wrong),
-      cmocka_unit_test(glob_finds_files_by_name_those_changed_last_first),
-      cmocka_unit_test(glob_leaves_out_what_is_ignored_or_hidden),
+      cmocka_unit_test(glob_lists_files_by_name_newest_first),
+      cmocka_unit_test(glob_skips_ignored_and_hidden_files),
       cmocka_unit_test(glob_is_bounded_and_says_how_many_more_there_are),
-      cmocka_unit_test(glob_refuses_what_leads_out_and_what_it_cannot_use),
+      cmocka_unit_test(glob_refuses_paths_outside_and_invalid_patterns),
       cmocka_unit_test(glob_shows_names_of_any_bytes_as_text),
       cmocka_unit_test(glob_that_was_stopped_says_so));

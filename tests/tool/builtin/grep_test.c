@@ -14,7 +14,7 @@
 
 #define LINES_MAX 6000u
 
-/* A text of lines, and which of them hold "needle". */
+/* A text of lines, with the lines that contain "needle". */
 struct text {
     struct bl_buffer bytes;
     size_t starts[LINES_MAX + 1];
@@ -46,11 +46,11 @@ static void expect_line(const struct text *text, unsigned index, char mark, stru
     bl_buffer_append_byte(out, '\n');
 }
 
-/* What is to be told of it: written from all lines at once. */
+/* Computes the expected output from all lines at once. */
 static uint64_t expect_all(const struct text *text, unsigned context, struct bl_buffer *out)
 {
     uint64_t count = 0;
-    unsigned told = 0; /* lines before this one are told or passed over */
+    unsigned told = 0; /* lines before this one are printed or skipped */
     bool any = false;
     for (unsigned i = 0; i < text->count; i++) {
         unsigned nearest = UINT32_MAX;
@@ -108,7 +108,7 @@ static void expect_search(struct text *text, unsigned context)
     bl_buffer_done(&expected);
 }
 
-static void lines_are_told_alike_wherever_the_buffer_ends(void **state)
+static void lines_are_reported_alike_at_any_buffer_boundary(void **state)
 {
     (void)state;
     struct text *text = bl_zalloc(sizeof *text);
@@ -133,7 +133,7 @@ static void lines_are_told_alike_wherever_the_buffer_ends(void **state)
     bl_free(text);
 }
 
-static void of_a_line_that_is_too_long_the_beginning_is_searched(void **state)
+static void start_of_an_overlong_line_is_searched(void **state)
 {
     (void)state;
     size_t size = (size_t)9 << 20;
@@ -212,7 +212,7 @@ static int outputs(void *argument)
     CHECK(greps(files, "{\"pattern\":\"NEEDLE\",\"ignore_case\":true,\"output\":\"files\"}",
                 "a/x.txt\nb.c\n"));
     CHECK(greps(files, "{\"pattern\":\"(?i)NEEDLE\",\"output\":\"files\"}", "a/x.txt\nb.c\n"));
-    CHECK(greps(files, "{\"pattern\":\"NEEDLE\"}", "No line matches, in 3 files.\n"));
+    CHECK(greps(files, "{\"pattern\":\"NEEDLE\"}", "No matches in 3 files.\n"));
     CHECK(greps(files, "{\"pattern\":\"needle\",\"path\":\"b.c\",\"context\":1}",
                 "b.c\n1-one\n2:two needle\n3-three\n4-four\n5:five needle\n"));
     CHECK(greps(files, "{\"pattern\":\"one|five\",\"path\":\"b.c\",\"context\":1}",
@@ -248,7 +248,7 @@ static int limited(void *argument)
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"word\"}"), 0);
     CHECK(files_says(files, false, "narrow pattern, path or glob]\n"));
     CHECK(files->result.text.size < 1200);
-    /* A limit of files that is as long as the room that there is. */
+    /* A limit of files that equals the available space. */
     for (size_t i = 0; i < 2; i++) {
         files->toolbox.output_max = sizeof "f00\nf01\n[38 more files left out" - 1 + i;
         CHECK(greps(files, "{\"pattern\":\"word\",\"head_limit\":2,\"output\":\"files\"}",
@@ -296,10 +296,10 @@ static int passed_over(void *argument)
                 ".hidden\n1:needle\n\ncrlf\n1:needle\n2:needle \n\nlatin\n1:needle \xEF\xBF\xBDt"
                 "\xEF\xBF\xBD\n[1 binary file was not searched]\n"));
     CHECK(greps(files, "{\"pattern\":\"needle$\",\"glob\":\"crlf\"}", "crlf\n1:needle\n"));
-    /* What is named is searched. */
+    /* A file named explicitly is searched. */
     CHECK(greps(files, "{\"pattern\":\"needle\",\"path\":\"a.log\"}", "a.log\n1:needle\n"));
     CHECK(greps(files, "{\"pattern\":\"needle\",\"path\":\"binary\"}",
-                "No line matches, in 0 files.\n[1 binary file was not searched]\n"));
+                "No matches in 0 files.\n[1 binary file was not searched]\n"));
     CHECK(greps(files, "{\"pattern\":\"needle\",\"path\":\"link\",\"output\":\"count\"}",
                 "latin:1\n"));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"needle\",\"path\":\"out\"}"), 0);
@@ -318,9 +318,9 @@ static int longer_than_it_may_be(void *argument)
     files_put(files, "long", (struct bl_text){bytes, size});
     CHECK(greps(files, "{\"pattern\":\"^needle\",\"output\":\"count\"}",
                 "long:1\n[1 line is longer than 8 MiB: the rest was not searched]\n"));
-    CHECK(greps(files, "{\"pattern\":\"xneedle\"}",
-                "No line matches, in 1 file.\n"
-                "[1 line is longer than 8 MiB: the rest was not searched]\n"));
+    CHECK(
+        greps(files, "{\"pattern\":\"xneedle\"}",
+              "No matches in 1 file.\n[1 line is longer than 8 MiB: the rest was not searched]\n"));
     bl_free(bytes);
     return 0;
 }
@@ -334,7 +334,7 @@ static int shut(void *argument)
     CHECK_EQUAL(chmod(files->folder, 0755), 0);
     CHECK_EQUAL(chmod(files_path(files, "b"), 0), 0);
     CHECK_EQUAL(chmod(files_path(files, "c"), 0), 0);
-    /* Threads that are started from now on have it, too. */
+    /* Threads started from now on have it, too. */
     int before = setfsuid(geteuid() == 0 ? 65534 : geteuid());
     CHECK(greps(files, "{\"pattern\":\"needle\"}",
                 "a\n1:needle\n[1 file could not be read]\n[1 folder could not be read]\n"));
@@ -349,15 +349,15 @@ static int refused(void *argument)
     CHECK_EQUAL(mkfifo(files_path(files, "pipe"), 0666), 0);
     files_link(files, "loop", "loop");
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a(b\"}"), 0);
-    CHECK(files_says(files, true, "The pattern cannot be used: offset 1: expected ')'"));
+    CHECK(files_says(files, true, "Invalid regular expression: offset 1: expected ')'"));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a(?=b)\"}"), 0);
-    CHECK(files_says(files, true, "look-ahead and look-behind are not available"));
+    CHECK(files_says(files, true, "look-ahead and look-behind are not supported"));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"[[:alpha:]]\"}"), 0);
     CHECK(files_says(files, true, "use \\w, \\d, \\s or \\p{L}"));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"glob\":\"a[b\"}"), 0);
-    CHECK(files_says(files, true, "The glob cannot be used: a '[' has no ']'."));
+    CHECK(files_says(files, true, "Invalid glob: '[' without ']'."));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"glob\":\"a\\u0000\"}"), 0);
-    CHECK(files_says(files, true, "holds a NUL"));
+    CHECK(files_says(files, true, "contains a NUL"));
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"path\":\"..\"}"), 0);
     CHECK(files->result.is_error);
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"path\":\"none\"}"), 0);
@@ -365,7 +365,7 @@ static int refused(void *argument)
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"path\":\"loop\"}"), 0);
     CHECK(files->result.is_error);
     CHECK_EQUAL(files_call(files, &tool_grep, "{\"pattern\":\"a\",\"path\":\"pipe\"}"), 0);
-    CHECK(files_says(files, true, "'pipe' is no file but a FIFO."));
+    CHECK(files_says(files, true, "'pipe' is a FIFO, not a file."));
     CHECK(!files_fits(files, &tool_grep, "{\"pattern\":\"a\",\"output\":\"lines\"}"));
     CHECK(!files_fits(files, &tool_grep, "{\"pattern\":\"a\",\"head_limit\":0}"));
     CHECK(!files_fits(files, &tool_grep, "{\"pattern\":\"a\",\"context\":51}"));
@@ -373,7 +373,7 @@ static int refused(void *argument)
     return 0;
 }
 
-/* A stop that comes while it searches, or before: it is whole, or says that it was stopped. */
+/* A stop before or during the search: the result is complete, or says that it was stopped. */
 static int stopped(void *argument)
 {
     struct files *files = argument;
@@ -390,7 +390,7 @@ static int stopped(void *argument)
         int code = files_call(files, &tool_grep, "{\"pattern\":\"(a|b|ab)*(ba)*c\"}");
         bl_nursery_done(&nursery);
         CHECK(code == 0 || code == BL_ECANCELED);
-        CHECK(code == 0 ? files_says(files, false, "No line matches, in 1 file.")
+        CHECK(code == 0 ? files_says(files, false, "No matches in 1 file.")
                         : files_says(files, true, "stopped: nothing was searched"));
         files_arm(files);
     }
@@ -416,24 +416,24 @@ static int denied(void *argument)
     return 0;
 }
 
-FILES_TEST(search_does_not_look_into_what_must_not_be_read, denied)
-FILES_TEST(grep_tells_lines_files_or_counts_sorted_by_path, outputs)
+FILES_TEST(search_skips_files_denied_for_reading, denied)
+FILES_TEST(grep_reports_lines_files_or_counts_sorted_by_path, outputs)
 FILES_TEST(grep_is_bounded_and_says_what_was_left_out, limited)
 FILES_TEST(grep_answers_the_same_each_time, many_alike)
-FILES_TEST(grep_passes_over_what_is_ignored_binary_or_a_link, passed_over)
+FILES_TEST(grep_skips_ignored_and_binary_files_and_links, passed_over)
 FILES_TEST(grep_says_that_it_did_not_search_all_of_a_line, longer_than_it_may_be)
 FILES_TEST(grep_says_how_much_could_not_be_read, shut)
 FILES_TEST(grep_refuses_what_it_cannot_use_and_says_where, refused)
 FILES_TEST(grep_that_is_stopped_ends_at_once, stopped)
 
-SUITE(grep, cmocka_unit_test(lines_are_told_alike_wherever_the_buffer_ends),
-      cmocka_unit_test(of_a_line_that_is_too_long_the_beginning_is_searched),
+SUITE(grep, cmocka_unit_test(lines_are_reported_alike_at_any_buffer_boundary),
+      cmocka_unit_test(start_of_an_overlong_line_is_searched),
       cmocka_unit_test(a_search_that_was_stopped_reads_no_more),
-      cmocka_unit_test(search_does_not_look_into_what_must_not_be_read),
-      cmocka_unit_test(grep_tells_lines_files_or_counts_sorted_by_path),
+      cmocka_unit_test(search_skips_files_denied_for_reading),
+      cmocka_unit_test(grep_reports_lines_files_or_counts_sorted_by_path),
       cmocka_unit_test(grep_is_bounded_and_says_what_was_left_out),
       cmocka_unit_test(grep_answers_the_same_each_time),
-      cmocka_unit_test(grep_passes_over_what_is_ignored_binary_or_a_link),
+      cmocka_unit_test(grep_skips_ignored_and_binary_files_and_links),
       cmocka_unit_test(grep_says_that_it_did_not_search_all_of_a_line),
       cmocka_unit_test(grep_says_how_much_could_not_be_read),
       cmocka_unit_test(grep_refuses_what_it_cannot_use_and_says_where),

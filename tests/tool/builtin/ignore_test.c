@@ -30,7 +30,7 @@ static void tree_end(void)
     nftw(tree, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A file below the tree, with its folders. */
+/* Creates a file below the tree, with its folders. */
 static void put(const char *path, struct bl_text content)
 {
     char full[512];
@@ -58,7 +58,7 @@ static void run_git(const char *command)
     assert_int_equal(system(line), 0);
 }
 
-/* ---- What the walk meets --------------------------------------------------------------------- */
+/* ---- The files that the walk finds ----------------------------------------------------------- */
 
 struct names {
     pthread_mutex_t lock;
@@ -121,7 +121,7 @@ static void names_walk(struct names *names, const char *below)
     names_sort(names);
 }
 
-/* The walk meets exactly these, each followed by a blank. */
+/* The walk finds exactly these files, each followed by a blank. */
 static void expect_walk(const char *below, const char *expected)
 {
     struct names names;
@@ -136,7 +136,7 @@ static void expect_walk(const char *below, const char *expected)
     names_done(&names);
 }
 
-/* ---- Against git ----------------------------------------------------------------------------- */
+/* ---- Comparison with Git --------------------------------------------------------------------- */
 
 static void names_git(struct names *names)
 {
@@ -246,7 +246,7 @@ static void write_rule(struct bl_random *random, struct bl_buffer *out)
     bl_buffer_append(out, bl_random_below(random, 20) == 0 ? BL_TEXT("\r\n") : BL_TEXT("\n"));
 }
 
-/* Many folders of the same files, each with rules of its own. */
+/* Creates many folders with the same files, each with its own rules. */
 static void put_random_trees(struct bl_random *random, unsigned long trees)
 {
     static const char *const places[] = {"", "", "", "c/", "foo/", "d/foo/", "c/ab/"};
@@ -263,7 +263,7 @@ static void put_random_trees(struct bl_random *random, unsigned long trees)
             for (uint64_t k = 0, lines = 1 + bl_random_below(random, 4); k < lines; k++)
                 write_rule(random, &rules);
             if (bl_random_below(random, 4) == 0)
-                rules.size--; /* without its last LF */
+                rules.size--; /* without the last LF */
             snprintf(path, sizeof path, "t%lu/%s.gitignore", i,
                      places[bl_random_below(random, BL_COUNT(places))]);
             put(path, bl_buffer_text(&rules));
@@ -272,7 +272,7 @@ static void put_random_trees(struct bl_random *random, unsigned long trees)
     bl_buffer_done(&rules);
 }
 
-static void random_rules_leave_out_what_git_leaves_out(void **state)
+static void random_rules_ignore_the_same_files_as_git(void **state)
 {
     (void)state;
     unsigned long rounds = suite_rounds(1, 30);
@@ -334,7 +334,7 @@ static void rules_of_every_kind_are_read_as_git_reads_them(void **state)
     tree_end();
 }
 
-static void rules_of_ignore_files_go_before_those_of_git(void **state)
+static void ignore_files_take_precedence_over_gitignore(void **state)
 {
     (void)state;
     tree_begin();
@@ -350,7 +350,7 @@ static void rules_of_ignore_files_go_before_those_of_git(void **state)
     tree_end();
 }
 
-static void rules_above_the_folder_count_up_to_the_root_of_its_repository(void **state)
+static void rules_apply_from_the_root_of_the_repository(void **state)
 {
     (void)state;
     tree_begin();
@@ -371,7 +371,7 @@ static void rules_above_the_folder_count_up_to_the_root_of_its_repository(void *
     tree_end();
 }
 
-static void working_trees_that_are_linked_have_the_rules_of_their_repository(void **state)
+static void linked_worktrees_use_the_rules_of_their_repository(void **state)
 {
     (void)state;
     tree_begin();
@@ -387,7 +387,7 @@ static void working_trees_that_are_linked_have_the_rules_of_their_repository(voi
     tree_end();
 }
 
-static void rules_that_cannot_be_read_are_counted_and_do_not_count(void **state)
+static void unreadable_rule_files_are_counted_and_not_applied(void **state)
 {
     (void)state;
     uint64_t unread = 0;
@@ -412,7 +412,7 @@ static void rules_that_cannot_be_read_are_counted_and_do_not_count(void **state)
     ignore_unref(ignore_enter(NULL, fd, 0, IGNORE_ALL, &unread));
     assert_int_equal(unread, 3);
     assert_int_equal(unlink(path), 0);
-    /* The kernel lets it be opened, and fails to read it: loopback has no speed. */
+    /* The kernel opens it, but cannot read it: the loopback interface has no speed. */
     put(".git/info/none", BL_TEXT(""));
     snprintf(path, sizeof path, "%s/.git/info/exclude", tree);
     assert_int_equal(symlink("/sys/class/net/lo/speed", path), 0);
@@ -424,8 +424,8 @@ static void rules_that_cannot_be_read_are_counted_and_do_not_count(void **state)
 }
 
 SUITE(ignore, cmocka_unit_test(rules_of_every_kind_are_read_as_git_reads_them),
-      cmocka_unit_test(random_rules_leave_out_what_git_leaves_out),
-      cmocka_unit_test(rules_of_ignore_files_go_before_those_of_git),
-      cmocka_unit_test(rules_above_the_folder_count_up_to_the_root_of_its_repository),
-      cmocka_unit_test(working_trees_that_are_linked_have_the_rules_of_their_repository),
-      cmocka_unit_test(rules_that_cannot_be_read_are_counted_and_do_not_count));
+      cmocka_unit_test(random_rules_ignore_the_same_files_as_git),
+      cmocka_unit_test(ignore_files_take_precedence_over_gitignore),
+      cmocka_unit_test(rules_apply_from_the_root_of_the_repository),
+      cmocka_unit_test(linked_worktrees_use_the_rules_of_their_repository),
+      cmocka_unit_test(unreadable_rule_files_are_counted_and_not_applied));

@@ -1,4 +1,4 @@
-/* Commands in the background, with real shells in real wardens. */
+/* Background commands, with real shells in real wardens. */
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,7 +26,7 @@
         run_in_loop(body, &container);                                                             \
     }
 
-/* A box with jobs; static, for it is large. */
+/* A box with jobs; static, because it is large. */
 static struct box *open_box(void *argument)
 {
     static struct box box;
@@ -41,7 +41,7 @@ static bool says(const struct box *box, const char *text)
     return bl_text_find(box->result.text, bl_text_from(text)) >= 0;
 }
 
-/* Starts one; `more` are further members of the input. */
+/* Starts a job; `more` holds further members of the input. */
 static void start(struct box *box, const char *command, const char *more)
 {
     char input[512];
@@ -65,7 +65,7 @@ static int stop(struct box *box, const char *id)
     return box_call(box, input);
 }
 
-/* Reads it until it says that. */
+/* Reads the job until its report contains the text. */
 static void look_until(struct box *box, const char *id, const char *text)
 {
     double start_ms = now_ms();
@@ -85,22 +85,22 @@ static int answers(void *argument)
     double start_ms = now_ms();
     start(box, "while [ ! -e go ]; do sleep 0.02; done; echo went", "");
     CHECK(now_ms() - start_ms < SOON_MS);
-    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs in the background.")));
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 is running in the background.")));
     CHECK(says(box, "{\"job\":\"job_1\"}") && says(box, "{\"job\":\"job_1\",\"stop\":true}"));
     CHECK_EQUAL(box->heard_bytes, 0);
     CHECK_EQUAL(look(box, "job_1"), 0);
     CHECK(!box->result.is_error);
-    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs since ")));
-    /* Other calls run beside it. */
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 has been running for ")));
+    /* Other calls run in parallel. */
     CHECK_EQUAL(box_bash(box, "touch go", 0), 0);
-    look_until(box, "job_1", "job_1 has ended after ");
+    look_until(box, "job_1", "job_1 ended after ");
     CHECK(!box->result.is_error);
     CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 0")));
     box_done(box);
     return 0;
 }
 
-PLAIN(a_command_in_the_background_answers_at_once_with_a_job_id, answers)
+PLAIN(background_command_returns_a_job_id_at_once, answers)
 
 static int reads_news(void *argument)
 {
@@ -109,25 +109,25 @@ static int reads_news(void *argument)
           "echo one; while [ ! -e a ]; do sleep 0.02; done; printf two; "
           "while [ ! -e b ]; do sleep 0.02; done; echo three; exit 3",
           "");
-    look_until(box, "job_1", "one\njob_1 runs since ");
+    look_until(box, "job_1", "one\njob_1 has been running for ");
     CHECK_EQUAL(look(box, "job_1"), 0);
-    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 runs since ")));
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 has been running for ")));
     box_write(box, "a", "");
-    look_until(box, "job_1", "two\njob_1 runs since ");
+    look_until(box, "job_1", "two\njob_1 has been running for ");
     CHECK(!says(box, "one"));
     box_write(box, "b", "");
-    look_until(box, "job_1", "has ended after ");
-    /* The end may be told with or after the last that it printed, and stays to be asked for. */
+    look_until(box, "job_1", "ended after ");
+    /* The end may be reported with or after the last output, and can still be queried. */
     CHECK(box->result.is_error);
     CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 3")));
     CHECK_EQUAL(look(box, "job_1"), 0);
-    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 has ended after ")));
+    CHECK(bl_text_starts_with(box->result.text, BL_TEXT("job_1 ended after ")));
     CHECK(box->result.is_error);
     box_done(box);
     return 0;
 }
 
-PLAIN(reading_a_job_gives_what_is_new_and_whether_it_runs_or_how_it_ended, reads_news)
+PLAIN(reading_a_job_returns_new_output_and_state, reads_news)
 
 static int prints_much(void *argument)
 {
@@ -135,9 +135,9 @@ static int prints_much(void *argument)
     start(box, "echo head; head -c 3000000 /dev/urandom; echo; echo tail", "");
     while (marker_count(box->marker) > 0)
         bl_sleep(5 * MS);
-    /* The job ends a moment after its processes: it may take more than one look. */
+    /* The job ends shortly after its processes: it may take more than one look. */
     bool left_out = false, tail = false;
-    for (unsigned looks = 0; looks == 0 || !says(box, "has ended after "); looks++) {
+    for (unsigned looks = 0; looks == 0 || !says(box, "ended after "); looks++) {
         CHECK_EQUAL(look(box, "job_1"), 0);
         CHECK(box->result.text.size <= 65536 + 400);
         CHECK(looks > 0 || bl_text_starts_with(box->result.text, BL_TEXT("head\n")));
@@ -152,7 +152,7 @@ static int prints_much(void *argument)
     return 0;
 }
 
-PLAIN(what_is_new_of_a_job_is_bounded_and_valid_text, prints_much)
+PLAIN(new_output_of_a_job_is_bounded_and_valid_text, prints_much)
 
 static int ends(void *argument)
 {
@@ -168,32 +168,30 @@ static int ends(void *argument)
     CHECK(box->result.is_error);
     CHECK(bl_text_starts_with(box->result.text, BL_TEXT("cannot start: ")));
     CHECK_EQUAL(look(box, "job_3"), 0);
-    CHECK(says(box, "There is no job 'job_3'."));
+    CHECK(says(box, "Unknown job 'job_3'."));
     box_done(box);
     return 0;
 }
 
-PLAIN(the_ends_of_a_job_are_told_apart, ends)
+PLAIN(endings_of_a_job_are_distinguished, ends)
 
 static int wrong_ids(void *argument)
 {
     struct box *box = open_box(argument);
     CHECK_EQUAL(look(box, "job_1"), 0);
     CHECK(box->result.is_error);
-    CHECK(strcmp(box_text(box),
-                 "There is no job 'job_1'. Nothing was started in the background.") == 0);
+    CHECK(strcmp(box_text(box), "Unknown job 'job_1'. No background command was started.") == 0);
     start(box, "true", "");
     start(box, "sleep 300", "");
-    look_until(box, "job_1", "has ended");
+    look_until(box, "job_1", "ended after");
     CHECK_EQUAL(stop(box, "3"), 0);
     CHECK(box->result.is_error);
-    CHECK(strcmp(box_text(box), "There is no job '3'. There are: job_1 (ended), job_2 (runs)") ==
-          0);
+    CHECK(strcmp(box_text(box), "Unknown job '3'. Jobs: job_1 (ended), job_2 (running)") == 0);
     box_done(box);
     return 0;
 }
 
-PLAIN(a_wrong_job_id_is_answered_with_those_there_are, wrong_ids)
+PLAIN(unknown_job_id_is_answered_with_the_known_jobs, wrong_ids)
 
 static int none_here(void *argument)
 {
@@ -202,14 +200,14 @@ static int none_here(void *argument)
     box_open(&box);
     CHECK_EQUAL(box_call(&box, "{\"command\":\"touch ran\",\"background\":true}"), 0);
     CHECK(box.result.is_error);
-    CHECK(says(&box, "Nothing can run in the background here"));
+    CHECK(says(&box, "Background commands are not available here"));
     CHECK_EQUAL(box_bash(&box, "ls", 0), 0);
     CHECK_EQUAL(box.result.text.size, 0);
     box_done(&box);
     return 0;
 }
 
-PLAIN(without_a_session_there_is_no_background, none_here)
+PLAIN(background_commands_need_a_session, none_here)
 
 static int limited(void *argument)
 {
@@ -218,15 +216,15 @@ static int limited(void *argument)
         start(box, "exec sleep 300", "");
     CHECK_EQUAL(box_call(box, "{\"command\":\"true\",\"background\":true}"), 0);
     CHECK(box->result.is_error);
-    CHECK(says(box, "There are 32 jobs, and no more are allowed"));
+    CHECK(says(box, "32 jobs are running, which is the limit."));
     CHECK_EQUAL(stop(box, "job_7"), 0);
     start(box, "exec sleep 300", "");
-    CHECK(says(box, "job_33 runs"));
+    CHECK(says(box, "job_33 is running"));
     box_done(box);
     return 0;
 }
 
-PLAIN(there_is_a_limit_to_what_runs_at_once, limited)
+PLAIN(number_of_running_jobs_is_limited, limited)
 
 /* ---- Stopping ---- */
 
@@ -260,13 +258,13 @@ static int stops(void *argument)
     CHECK(now_ms() - start_ms < SOON_MS);
     CHECK_EQUAL(marker_count(box->marker), 0);
     CHECK(!box->result.is_error);
-    CHECK(says(box, "job_1 has ended after ") && says(box, ": user (bash)\nStopped in "));
+    CHECK(says(box, "job_1 ended after ") && says(box, ": user (bash)\nStopped in "));
     CHECK(bl_text_ends_with(box->result.text, BL_TEXT("processes. Nothing left running.")));
     CHECK_EQUAL(box->events, 1);
     check_receipt(box, box->told, "user", "bash", "aborted");
-    /* Once more: it has ended, and nothing more is told. */
+    /* Once more: it has ended, and nothing more is reported. */
     CHECK_EQUAL(stop(box, "job_1"), 0);
-    CHECK(!box->result.is_error && says(box, "job_1 has ended after "));
+    CHECK(!box->result.is_error && says(box, "job_1 ended after "));
     CHECK_EQUAL(box->events, 1);
     box_done(box);
     return 0;
@@ -278,7 +276,7 @@ static int stops_too_late(void *argument)
 {
     struct box *box = open_box(argument);
     start(box, "exit 4", "");
-    look_until(box, "job_1", "has ended");
+    look_until(box, "job_1", "ended after");
     CHECK_EQUAL(stop(box, "job_1"), 0);
     CHECK(bl_text_ends_with(box->result.text, BL_TEXT(": exit code 4")));
     CHECK_EQUAL(box->events, 0);
@@ -286,31 +284,31 @@ static int stops_too_late(void *argument)
     return 0;
 }
 
-PLAIN(a_job_that_has_ended_is_not_stopped, stops_too_late)
+PLAIN(ended_job_is_not_stopped, stops_too_late)
 
 static int left_behind(void *argument)
 {
     struct box *box = open_box(argument);
     start(box, "setsid sleep 300 > /dev/null & echo started; exit 0", "");
-    look_until(box, "job_1", "with 1 process that its command has left behind (exit code 0)");
+    look_until(box, "job_1", "with 1 process left running by its command (exit code 0)");
     CHECK(!box->result.is_error);
     CHECK_EQUAL(marker_count(box->marker), 1);
     CHECK_EQUAL(stop(box, "job_1"), 0);
     CHECK_EQUAL(marker_count(box->marker), 0);
     CHECK(says(box, "1 process. Nothing left running."));
     check_receipt(box, box->told, "user", "bash", "aborted");
-    /* What ends by itself ends the job, and what it prints meanwhile is kept. */
+    /* The job ends when its processes end by themselves, and their output is kept. */
     start(box, "(while [ ! -e go ]; do sleep 0.02; done; echo late) & echo early; exit 5", "");
-    look_until(box, "job_2", "left behind (exit code 5)");
+    look_until(box, "job_2", "left running by its command (exit code 5)");
     box_write(box, "go", "");
     look_until(box, "job_2", "late\n");
     look_until(box, "job_2", ": exit code 5");
-    CHECK(says(box, "has ended"));
+    CHECK(says(box, "ended after"));
     box_done(box);
     return 0;
 }
 
-IN_CONTAINER(what_a_command_in_the_background_leaves_behind_is_kept, left_behind)
+IN_CONTAINER(processes_left_by_a_background_command_are_kept, left_behind)
 
 static struct bl_text write_receipt(struct box *box)
 {
@@ -359,8 +357,8 @@ static int survives_the_turn(void *argument)
     CHECK_EQUAL(number, 0);
 #undef AT
     CHECK_EQUAL(look(box, "job_1"), 0);
-    CHECK(says(box, "job_1 runs since "));
-    box_done(box); /* the end of the session: nothing is left */
+    CHECK(says(box, "job_1 has been running for "));
+    box_done(box); /* the end of the session: no process is left */
     return 0;
 }
 
@@ -378,7 +376,7 @@ static int session_ends(void *argument)
     start(&box, DEAF, "");
     start(&box, "true", "");
     look_until(&box, "job_2", "ready");
-    /* Also when whoever closes it has been stopped. */
+    /* Also if the scope of the caller was stopped. */
     bl_scope_stop(&box.scope, BL_STOP_USER, "test");
     struct bl_scope *outer = bl_scope_enter(&box.scope);
     double start_ms = now_ms();
@@ -388,7 +386,7 @@ static int session_ends(void *argument)
     CHECK_EQUAL(marker_count(box.marker), 0);
     CHECK(bl_list_empty(&box.activities.list));
     CHECK_EQUAL(look(&box, "job_1"), 0);
-    CHECK(says(&box, "There is no job 'job_1'."));
+    CHECK(says(&box, "Unknown job 'job_1'."));
     bl_toolbox_end(box.toolbox);
     box_done(&box);
     return 0;
@@ -449,7 +447,7 @@ static int calmed(void *argument)
     return 0;
 }
 
-PLAIN(a_job_that_outlives_a_hurried_stop_has_its_grace, calmed)
+PLAIN(job_that_outlives_a_hurried_stop_has_its_grace_period, calmed)
 
 /* ---- By id, from outside ---- */
 
@@ -525,7 +523,7 @@ static int any_moment(void *argument)
         bl_sleep(bl_random_below(&random, 30 * MS));
         if (round % 3 != 0) {
             CHECK_EQUAL(stop(box, "job_1"), 0);
-            CHECK(says(box, "job_1 has ended after "));
+            CHECK(says(box, "job_1 ended after "));
             CHECK_EQUAL(marker_count(box->marker), 0);
             CHECK_EQUAL(box->events, says(box, "Stopped in "));
             ended += box->events == 0;
@@ -536,11 +534,11 @@ static int any_moment(void *argument)
     return 0;
 }
 
-IN_CONTAINER(a_job_that_is_stopped_at_any_moment_leaves_nobody, any_moment)
+IN_CONTAINER(job_stopped_at_any_moment_leaves_no_process, any_moment)
 
 /* ---- kill -9 ---- */
 
-/* A belay that has started a job, and is shot. */
+/* A belay process that starts a job, and is killed. */
 static int serve(void *argument)
 {
     static struct box box;
@@ -585,7 +583,7 @@ static void kill_9_leaves_no_job(void **state)
     fclose(lines);
     workspace[strcspn(workspace, "\n")] = marker[strcspn(marker, "\n")] = '\0';
     double start_ms = now_ms();
-    /* Not by their number: shells come and go until all three sleep. */
+    /* Do not count all processes: shells come and go until all three sleep. */
     while (marker_scan(marker, "sleep", '\0')->ready < 3 && now_ms() - start_ms < 4 * SOON_MS)
         nap_ms(5);
     size_t asleep = marker_scan(marker, "sleep", '\0')->ready;
@@ -599,20 +597,19 @@ static void kill_9_leaves_no_job(void **state)
     rmdir(workspace);
 }
 
-SUITE(job, cmocka_unit_test(a_command_in_the_background_answers_at_once_with_a_job_id),
-      cmocka_unit_test(reading_a_job_gives_what_is_new_and_whether_it_runs_or_how_it_ended),
-      cmocka_unit_test(what_is_new_of_a_job_is_bounded_and_valid_text),
-      cmocka_unit_test(the_ends_of_a_job_are_told_apart),
-      cmocka_unit_test(a_wrong_job_id_is_answered_with_those_there_are),
-      cmocka_unit_test(without_a_session_there_is_no_background),
-      cmocka_unit_test(there_is_a_limit_to_what_runs_at_once),
-      IN_EACH(a_job_is_stopped_with_a_receipt),
-      cmocka_unit_test(a_job_that_has_ended_is_not_stopped),
-      IN_EACH(what_a_command_in_the_background_leaves_behind_is_kept),
+SUITE(job, cmocka_unit_test(background_command_returns_a_job_id_at_once),
+      cmocka_unit_test(reading_a_job_returns_new_output_and_state),
+      cmocka_unit_test(new_output_of_a_job_is_bounded_and_valid_text),
+      cmocka_unit_test(endings_of_a_job_are_distinguished),
+      cmocka_unit_test(unknown_job_id_is_answered_with_the_known_jobs),
+      cmocka_unit_test(background_commands_need_a_session),
+      cmocka_unit_test(number_of_running_jobs_is_limited), IN_EACH(a_job_is_stopped_with_a_receipt),
+      cmocka_unit_test(ended_job_is_not_stopped),
+      IN_EACH(processes_left_by_a_background_command_are_kept),
       IN_EACH(a_stop_of_the_turn_leaves_jobs_running_and_names_them),
       IN_EACH(the_end_of_the_session_stops_all_jobs),
       cmocka_unit_test(hurry_cuts_the_grace_of_a_job),
-      cmocka_unit_test(a_job_that_outlives_a_hurried_stop_has_its_grace),
+      cmocka_unit_test(job_that_outlives_a_hurried_stop_has_its_grace_period),
       cmocka_unit_test(a_job_is_listed_and_can_be_stopped_by_its_id),
       cmocka_unit_test(a_job_needs_the_permission_of_its_command_and_reading_it_none),
-      IN_EACH(a_job_that_is_stopped_at_any_moment_leaves_nobody), IN_EACH(kill_9_leaves_no_job));
+      IN_EACH(job_stopped_at_any_moment_leaves_no_process), IN_EACH(kill_9_leaves_no_job));

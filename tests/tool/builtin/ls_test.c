@@ -50,7 +50,7 @@ static int links_out(void *argument)
     CHECK(files_says(files, false, "around -> .\nout -> /"));
     CHECK(strstr(files_text(files), "secret") == NULL);
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"out\"}"), 0);
-    CHECK(files_says(files, true, "leads out of the workspace, through a link"));
+    CHECK(files_says(files, true, "is outside the workspace (through a symbolic link)"));
     return 0;
 }
 
@@ -69,15 +69,13 @@ static int bounded(void *argument)
     }
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"many\"}"), 0);
     CHECK(files_says(files, false,
-                     "0999  0\n[200 more entries left out: list one of the folders "
-                     "alone, or use glob]\n"));
+                     "0999  0\n[200 more entries left out: list a single folder, or use glob]\n"));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"depth\":2}"), 0);
     CHECK(files_says(files, false, "many/  [202 of its entries left out]\n  0000  0\n"));
-    CHECK(files_says(files, false, "\nzz/  [not listed: too much]\n"));
+    CHECK(files_says(files, false, "\nzz/  [not listed: limit reached]\n"));
     CHECK(files_says(files, false,
-                     "[202 more entries left out, and those of folders that are not "
-                     "listed: "));
-    /* Room for 43 lines of eight bytes beside the notes, to the byte; and one byte less. */
+                     "[202 more entries left out, besides those of unlisted folders: "));
+    /* Room for exactly 43 lines of eight bytes besides the notes; and one byte less. */
     for (size_t i = 0; i < 2; i++) {
         files->toolbox.output_max = 600 - i;
         CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"many\"}"), 0);
@@ -95,7 +93,7 @@ static int others(void *argument)
     files_folder(files, "empty");
     files_put(files, "odd/\xFF\n", BL_TEXT(""));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"file\"}"), 0);
-    CHECK(files_says(files, false, "'file' is no folder but a file (3 bytes)."));
+    CHECK(files_says(files, false, "'file' is a file (3 bytes), not a folder."));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"empty\"}"), 0);
     CHECK(files_says(files, false, "'empty' is an empty folder."));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"odd\"}"), 0);
@@ -108,7 +106,7 @@ static int others(void *argument)
     return 0;
 }
 
-/* A stop that comes while it lists, or before: it is whole, or says that it was stopped. */
+/* A stop before or during the listing: the result is complete, or says that it was stopped. */
 static int stopped(void *argument)
 {
     struct files *files = argument;
@@ -130,13 +128,12 @@ static int stopped(void *argument)
 
 FILES_TEST(ls_lists_names_with_marks_and_sizes, listed)
 FILES_TEST(ls_lists_as_deep_as_asked, deep)
-FILES_TEST(ls_follows_no_link, links_out)
+FILES_TEST(ls_does_not_follow_links, links_out)
 FILES_TEST(ls_is_bounded_and_says_what_it_left_out, bounded)
 FILES_TEST(ls_that_is_stopped_says_so, stopped)
-FILES_TEST(ls_of_what_is_no_folder_says_what_it_is, others)
+FILES_TEST(ls_of_a_file_says_what_it_is, others)
 
 SUITE(ls, cmocka_unit_test(ls_lists_names_with_marks_and_sizes),
-      cmocka_unit_test(ls_lists_as_deep_as_asked), cmocka_unit_test(ls_follows_no_link),
+      cmocka_unit_test(ls_lists_as_deep_as_asked), cmocka_unit_test(ls_does_not_follow_links),
       cmocka_unit_test(ls_is_bounded_and_says_what_it_left_out),
-      cmocka_unit_test(ls_that_is_stopped_says_so),
-      cmocka_unit_test(ls_of_what_is_no_folder_says_what_it_is));
+      cmocka_unit_test(ls_that_is_stopped_says_so), cmocka_unit_test(ls_of_a_file_says_what_it_is));

@@ -1,7 +1,7 @@
 #include "suite.h"
 #include "tool/parts.h"
 
-static void whole_texts_pass_and_broken_bytes_are_replaced(void **state)
+static void valid_text_passes_and_invalid_bytes_are_replaced(void **state)
 {
     (void)state;
     static const struct {
@@ -18,7 +18,7 @@ static void whole_texts_pass_and_broken_bytes_are_replaced(void **state)
         {"\xF0\x9F\xF0\x9F\x98\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xF0\x9F\x98\x80"},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
-        /* In pieces of every size the same comes out. */
+        /* Pieces of every size give the same output. */
         size_t size = strlen(cases[i].bytes);
         for (size_t step = 1; step <= size; step++) {
             struct output_filter filter = {0};
@@ -48,7 +48,7 @@ static void random_bytes_in_random_pieces_give_valid_text(void **state)
     for (unsigned long round = 0; round < suite_rounds(2000, 200000); round++) {
         struct output_filter filter = {0}, at_once = {0};
         size_t size = bl_random_below(&random, sizeof bytes);
-        /* Lead bytes and followers, mostly. */
+        /* Lead bytes and continuation bytes, mostly. */
         for (size_t i = 0; i < size; i++)
             bytes[i] = (char)(0x80 + bl_random_below(&random, 0x80));
         bl_buffer_clear(&out);
@@ -69,5 +69,5 @@ static void random_bytes_in_random_pieces_give_valid_text(void **state)
     bl_buffer_done(&whole);
 }
 
-SUITE(output, cmocka_unit_test(whole_texts_pass_and_broken_bytes_are_replaced),
+SUITE(output, cmocka_unit_test(valid_text_passes_and_invalid_bytes_are_replaced),
       cmocka_unit_test(random_bytes_in_random_pieces_give_valid_text));

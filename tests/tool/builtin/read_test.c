@@ -10,7 +10,7 @@
 
 #include "files.h"
 
-/* So many lines "line N". */
+/* Returns `count` lines "line N". */
 static struct bl_text make_lines(struct files *files, int count)
 {
     struct bl_buffer text;
@@ -57,6 +57,18 @@ static int pages(void *argument)
     return 0;
 }
 
+/* A schema cannot express this: for it, 1e30 is a whole number. */
+static int uncountable(void *argument)
+{
+    struct files *files = argument;
+    files_put(files, "a", BL_TEXT("b\n"));
+    CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"a\",\"limit\":1e30}"), 0);
+    CHECK(files_says(files, true,
+                     "Invalid input for read: limit: expected a whole number of at least 1, found "
+                     "1e+30. The tool was not run."));
+    return 0;
+}
+
 static int long_lines(void *argument)
 {
     struct files *files = argument;
@@ -74,7 +86,7 @@ static int long_lines(void *argument)
     return 0;
 }
 
-/* Whatever a result may hold, the pages hold all of it. */
+/* Whatever the size of a result, the pages together hold all of the file. */
 static int all_of_it(void *argument)
 {
     struct files *files = argument;
@@ -104,7 +116,7 @@ static int all_of_it(void *argument)
                 bl_buffer_append(&seen, (struct bl_text){line.data + 7, line.size - 7});
                 bl_buffer_append_byte(&seen, '\n');
             }
-            /* An empty line is seven bytes: let the notes say where it goes on. */
+            /* An empty line is seven bytes: let the note say where to continue. */
             const char *note = strstr(files_text(files), "read again with offset ");
             int64_t told = note != NULL ? strtoll(note + 23, NULL, 10) : (int64_t)lines + 1;
             for (; next < (uint64_t)told; next++)
@@ -129,7 +141,7 @@ static int bounded(void *argument)
     return 0;
 }
 
-/* Its first 8 KiB tell whether it is text: they may end inside of a character, the file may not. */
+/* The first 8 KiB decide whether it is text: they may end inside a character, the file may not. */
 static int cut_characters(void *argument)
 {
     struct files *files = argument;
@@ -166,7 +178,7 @@ static int not_text(void *argument)
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"empty\"}"), 0);
     CHECK(files_says(files, false, "'empty' is empty."));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"mark\"}"), 0);
-    CHECK(files_says(files, false, "is empty but for a byte order mark."));
+    CHECK(files_says(files, false, "contains only a byte order mark."));
     return 0;
 }
 
@@ -180,15 +192,14 @@ static int notes(void *argument)
     CHECK(strcmp(files_text(files),
                  "     1\tone\n     2\ttwo\n[the file begins with a byte order mark]\n[lines end "
                  "in CR LF]\n[no newline at the end of the file]\n") == 0);
-    /* Text at its beginning, and other bytes later. */
+    /* Text at the start, and other bytes later. */
     for (int i = 0; i < 2000; i++)
         bl_buffer_append(&text, BL_TEXT("text\n"));
     bl_buffer_append(&text, BL_TEXT("\xE9\0!\n"));
     files_put(files, "b", bl_buffer_text(&text));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"b\",\"offset\":2001}"), 0);
-    CHECK(strcmp(files_text(files),
-                 "  2001\t\xEF\xBF\xBD\xEF\xBF\xBD!\n[lines 1-2000 left out]\n[bytes that are no "
-                 "text are shown as \xEF\xBF\xBD]\n") == 0);
+    CHECK(strcmp(files_text(files), "  2001\t\xEF\xBF\xBD\xEF\xBF\xBD!\n[lines 1-2000 left "
+                                    "out]\n[invalid bytes are shown as \xEF\xBF\xBD]\n") == 0);
     bl_buffer_done(&text);
     return 0;
 }
@@ -203,19 +214,19 @@ static int refused(void *argument)
     CHECK_EQUAL(mkfifo(files_path(files, "fifo"), 0666), 0);
     files_folder(files, "folder");
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"fifo\"}"), 0);
-    CHECK(files_says(files, true, "'fifo' is no regular file but a FIFO, which is not touched."));
+    CHECK(files_says(files, true, "'fifo' is a FIFO, not a regular file."));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"socket\"}"), 0);
-    CHECK(files_says(files, true, "but a socket"));
+    CHECK(files_says(files, true, "is a socket, not a regular file"));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"folder\"}"), 0);
     CHECK(files_says(files, true, "'folder' is a folder, not a file. Use ls"));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"none\"}"), 0);
     CHECK(files_says(files, true, "'none' does not exist"));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"../outside\"}"), 0);
-    CHECK(files_says(files, true, "leads out of the workspace"));
+    CHECK(files_says(files, true, "is outside the workspace"));
     files->toolbox.workspace = "/dev";
     files_pin(files);
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"zero\"}"), 0);
-    CHECK(files_says(files, true, "but a device"));
+    CHECK(files_says(files, true, "is a device, not a regular file"));
     CHECK(!files_fits(files, &tool_read, "{\"path\":\"\"}"));
     CHECK(!files_fits(files, &tool_read, "{\"path\":\"a\",\"offset\":0}"));
     CHECK(!files_fits(files, &tool_read, "{\"path\":\"a\",\"limit\":1.5}"));
@@ -225,7 +236,7 @@ static int refused(void *argument)
     return 0;
 }
 
-/* Two GiB, of which only the beginning is text. */
+/* Two GiB, of which only the start is text. */
 static const char *make_large(struct files *files)
 {
     files_put(files, "large", make_lines(files, 3000));
@@ -241,8 +252,8 @@ static int large(void *argument)
     getrusage(RUSAGE_SELF, &before);
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"large\",\"limit\":10}"), 0);
     CHECK(files_says(files, false,
-                     "    10\tline 10\n[all from line 11 on left out; the file has 2,147,483,648 "
-                     "bytes: read again with offset 11]\n"));
+                     "    10\tline 10\n[everything from line 11 on left out; the file has "
+                     "2,147,483,648 bytes: read again with offset 11]\n"));
     /* The last line never ends: it is cut like any other. */
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"large\",\"offset\":3000}"), 0);
     CHECK(files_says(files, false, "  3000\tline 3000\n  3001\t\xEF\xBF\xBD"));
@@ -271,7 +282,7 @@ static int stopped(void *argument)
     make_large(files);
     bl_nursery_init(&nursery, bl_scope_current());
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "stopper", stop_soon, files, NULL), 0);
-    /* It would take a while to come to that line. */
+    /* Reaching that line would take a while. */
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"large\",\"offset\":4000}"),
                 BL_ECANCELED);
     CHECK(files_says(files, true, "stopped: nothing was read"));
@@ -282,25 +293,28 @@ static int stopped(void *argument)
     return 0;
 }
 
-FILES_TEST(read_tells_text_by_its_first_bytes, cut_characters)
+FILES_TEST(read_detects_text_by_its_first_bytes, cut_characters)
 FILES_TEST(read_shows_lines_with_their_numbers, numbered)
+FILES_TEST(read_refuses_an_uncountable_number, uncountable)
 FILES_TEST(read_pages_and_says_what_it_left_out, pages)
 FILES_TEST(read_cuts_long_lines_and_says_so, long_lines)
 FILES_TEST(read_pages_together_hold_the_whole_file, all_of_it)
 FILES_TEST(read_results_are_bounded, bounded)
-FILES_TEST(read_says_what_is_no_text, not_text)
-FILES_TEST(read_tells_line_ends_and_broken_bytes, notes)
-FILES_TEST(read_refuses_what_is_no_regular_file, refused)
+FILES_TEST(read_reports_files_that_are_not_text, not_text)
+FILES_TEST(read_reports_line_endings_and_invalid_bytes, notes)
+FILES_TEST(read_refuses_special_files, refused)
 FILES_TEST(read_takes_two_gigabytes_with_little_memory, large)
 FILES_TEST(read_is_stopped_in_the_middle, stopped)
 
-SUITE(read, cmocka_unit_test(read_tells_text_by_its_first_bytes),
+SUITE(read, cmocka_unit_test(read_detects_text_by_its_first_bytes),
       cmocka_unit_test(read_shows_lines_with_their_numbers),
       cmocka_unit_test(read_pages_and_says_what_it_left_out),
+      cmocka_unit_test(read_refuses_an_uncountable_number),
       cmocka_unit_test(read_cuts_long_lines_and_says_so),
       cmocka_unit_test(read_pages_together_hold_the_whole_file),
-      cmocka_unit_test(read_results_are_bounded), cmocka_unit_test(read_says_what_is_no_text),
-      cmocka_unit_test(read_tells_line_ends_and_broken_bytes),
-      cmocka_unit_test(read_refuses_what_is_no_regular_file),
+      cmocka_unit_test(read_results_are_bounded),
+      cmocka_unit_test(read_reports_files_that_are_not_text),
+      cmocka_unit_test(read_reports_line_endings_and_invalid_bytes),
+      cmocka_unit_test(read_refuses_special_files),
       cmocka_unit_test(read_takes_two_gigabytes_with_little_memory),
       cmocka_unit_test(read_is_stopped_in_the_middle));

@@ -5,13 +5,27 @@ static int echoed(void *argument)
     struct files *files = argument;
     CHECK_EQUAL(files_call(files, &tool_todo,
                            "{\"todos\":[{\"content\":\"look\",\"status\":\"completed\"},"
-                           "{\"content\":\" mend\\nit \",\"status\":\"in_progress\"},"
+                           "{\"content\":\" fix\\nit \",\"status\":\"in_progress\"},"
                            "{\"content\":\"test\",\"status\":\"pending\"}]}"),
                 0);
     CHECK(!files->result.is_error);
-    CHECK(strcmp(files_text(files), "1 of 3 done\n[x] look\n[>] mend it\n[ ] test") == 0);
+    CHECK(strcmp(files_text(files), "1 of 3 done\n[x] look\n[>] fix it\n[ ] test") == 0);
     CHECK_EQUAL(files_call(files, &tool_todo, "{\"todos\":[]}"), 0);
     CHECK(files_says(files, false, "The list is empty."));
+    return 0;
+}
+
+/* As many characters as the schema allows, each of several bytes. */
+static int wide(void *argument)
+{
+    struct files *files = argument;
+    char content[500 * 3 + 1] = "";
+    for (size_t i = 0; i < 500; i++)
+        memcpy(content + 3 * i, "€", 4);
+    CHECK_EQUAL(files_call(files, &tool_todo,
+                           "{\"todos\":[{\"content\":\"%s\",\"status\":\"pending\"}]}", content),
+                0);
+    CHECK(files_says(files, false, content));
     return 0;
 }
 
@@ -36,7 +50,9 @@ static int checked(void *argument)
 }
 
 FILES_TEST(todo_echoes_the_list_with_marks, echoed)
+FILES_TEST(todo_counts_characters_as_its_schema_does, wide)
 FILES_TEST(todo_takes_at_most_one_item_in_progress, checked)
 
 SUITE(todo, cmocka_unit_test(todo_echoes_the_list_with_marks),
+      cmocka_unit_test(todo_counts_characters_as_its_schema_does),
       cmocka_unit_test(todo_takes_at_most_one_item_in_progress));

@@ -11,13 +11,13 @@
 #include "files.h"
 #include "tool/builtin/search.h"
 
-/* ---- A tree, and what is met in it ----------------------------------------------------------- */
+/* ---- A tree, and the files found in it ------------------------------------------------------- */
 
 struct scene {
     atomic_bool stopped;
     char top[64];
     atomic_ulong met;
-    atomic_ulong sum; /* of hashes of paths: the same for the same set */
+    atomic_ulong sum; /* of hashes of paths: equal for equal sets */
     bool stops;       /* at the first file */
     atomic_ulong wrong;
     struct walk walk;
@@ -33,7 +33,7 @@ static void meet(void *context, const struct walk_file *file)
     struct scene *scene = context;
     atomic_fetch_add(&scene->met, 1);
     atomic_fetch_add(&scene->sum, hash_path(file->path));
-    /* Asserts must not leave a thread of the walk. */
+    /* Assertions must not end a thread of the walk. */
     if (faccessat(file->folder, file->name, F_OK, 0) != 0 ||
         strlen(file->name) != file->path.size - file->name_offset)
         atomic_fetch_add(&scene->wrong, 1);
@@ -98,7 +98,8 @@ static void walk_with(struct scene *scene, unsigned threads, bool heavy)
     assert_int_equal(scene->wrong, 0);
 }
 
-/* Folders in folders, and files in them; returns how many files, and the sum of their hashes. */
+/* Creates nested folders with files in them; returns the number of files, and the sum of their
+ * hashes. */
 static unsigned long grow(struct scene *scene, struct bl_random *random, unsigned folders,
                           unsigned long *ret_sum)
 {
@@ -129,7 +130,7 @@ static unsigned long grow(struct scene *scene, struct bl_random *random, unsigne
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
-static void every_file_is_met_once_whatever_the_number_of_threads(void **state)
+static void every_file_is_found_once_with_any_number_of_threads(void **state)
 {
     (void)state;
     struct scene scene;
@@ -168,7 +169,7 @@ static void links_are_not_followed_and_loops_end(void **state)
     scene_end(&scene);
 }
 
-static void what_belongs_to_a_repository_itself_is_not_met(void **state)
+static void git_folder_is_skipped(void **state)
 {
     (void)state;
     struct scene scene;
@@ -183,7 +184,7 @@ static void what_belongs_to_a_repository_itself_is_not_met(void **state)
     scene_end(&scene);
 }
 
-static void folders_larger_than_the_buffer_are_met_whole_and_by_their_rules(void **state)
+static void folders_larger_than_the_buffer_are_read_completely(void **state)
 {
     (void)state;
     struct scene scene;
@@ -203,7 +204,7 @@ static void folders_larger_than_the_buffer_are_met_whole_and_by_their_rules(void
         put(&scene, name, BL_TEXT(""));
     }
     put(&scene, "large/.gitignore", BL_TEXT("*.o\n"));
-    /* Its rules are read once: one that cannot be is counted once. */
+    /* Its rules are read once: an unreadable file is counted once. */
     assert_int_equal(symlink("nowhere", scene_path(&scene, "large/.ignore")), 0);
     for (unsigned threads = 1; threads <= 4; threads++) {
         walk_with(&scene, threads, true);
@@ -240,7 +241,7 @@ static int walk_and_tell(void *argument)
     return (int)(scene->met * 10 + scene->walk.folders_unreadable);
 }
 
-static void folders_are_walked_where_openat2_is_not_to_be_had(void **state)
+static void folders_are_walked_without_openat2(void **state)
 {
     static const struct {
         int code, met, unreadable;
@@ -293,7 +294,7 @@ static void meet_lightly(void *context, const struct walk_file *file)
     atomic_fetch_add(&scene->met, 1);
 }
 
-static void what_vanishes_meanwhile_was_never_there(void **state)
+static void files_removed_meanwhile_are_skipped(void **state)
 {
     (void)state;
     struct bl_random random;
@@ -313,7 +314,7 @@ static void what_vanishes_meanwhile_was_never_there(void **state)
                                    .take = meet_lightly};
         assert_int_equal(pthread_create(&remover, NULL, remove_all, &scene), 0);
         walk_run(&scene.walk);
-        atomic_fetch_add(&scene.met, 1); /* should it have been empty */
+        atomic_fetch_add(&scene.met, 1); /* in case it was empty */
         pthread_join(remover, NULL);
         close(fd);
         assert_in_range(scene.met, 1, files + 1);
@@ -324,7 +325,7 @@ static void what_vanishes_meanwhile_was_never_there(void **state)
 
 /* ---- The shelf ------------------------------------------------------------------------------- */
 
-static void the_shelf_keeps_the_first_whatever_order_they_come_in(void **state)
+static void shelf_keeps_the_first_items_in_any_order(void **state)
 {
     (void)state;
     enum {
@@ -384,13 +385,13 @@ static void the_shelf_is_bounded_by_bytes_too(void **state)
     shelf_done(&shelf);
 }
 
-SUITE(walk, cmocka_unit_test(every_file_is_met_once_whatever_the_number_of_threads),
+SUITE(walk, cmocka_unit_test(every_file_is_found_once_with_any_number_of_threads),
       cmocka_unit_test(links_are_not_followed_and_loops_end),
-      cmocka_unit_test(what_belongs_to_a_repository_itself_is_not_met),
-      cmocka_unit_test(folders_larger_than_the_buffer_are_met_whole_and_by_their_rules),
+      cmocka_unit_test(git_folder_is_skipped),
+      cmocka_unit_test(folders_larger_than_the_buffer_are_read_completely),
       cmocka_unit_test(folders_that_cannot_be_read_are_counted),
-      cmocka_unit_test(folders_are_walked_where_openat2_is_not_to_be_had),
+      cmocka_unit_test(folders_are_walked_without_openat2),
       cmocka_unit_test(a_stop_ends_the_walk_at_the_next_file),
-      cmocka_unit_test(what_vanishes_meanwhile_was_never_there),
-      cmocka_unit_test(the_shelf_keeps_the_first_whatever_order_they_come_in),
+      cmocka_unit_test(files_removed_meanwhile_are_skipped),
+      cmocka_unit_test(shelf_keeps_the_first_items_in_any_order),
       cmocka_unit_test(the_shelf_is_bounded_by_bytes_too));

@@ -49,7 +49,7 @@ static int long_names(void *argument)
     char name[NAME_MAX + 1];
     memset(name, 'n', NAME_MAX);
     name[NAME_MAX] = '\0';
-    /* What is written beside it meanwhile has a name of its own. */
+    /* The temporary file beside it has a different name. */
     name[0] = '.';
     files_put(files, name, BL_TEXT("other"));
     name[0] = 'n';
@@ -86,9 +86,9 @@ static int refused(void *argument)
         const char *path, *text;
     } cases[] = {
         {"folder", "'folder' is a folder"},
-        {"fifo", "but a FIFO"},
-        {".", "cannot be written: Is a directory"},
-        {"../outside/new", "leads out of the workspace"},
+        {"fifo", "is a FIFO, not a regular file"},
+        {".", "cannot write '.': Is a directory"},
+        {"../outside/new", "is outside the workspace"},
         {"fifo/below", "'fifo/below'"},
     };
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -120,7 +120,7 @@ static int long_name(void *argument)
     return 0;
 }
 
-/* As somebody who may not do everything. */
+/* Runs as a user without special rights. */
 static int without_rights(void *argument)
 {
     struct files *files = argument;
@@ -138,9 +138,9 @@ static int without_rights(void *argument)
     CHECK_EQUAL(files_call(files, &tool_write, "{\"path\":\"protected\",\"content\":\"\"}"), 0);
     CHECK(files_says(files, true, "'protected' is write-protected (mode 0444)"));
     CHECK_EQUAL(files_call(files, &tool_write, "{\"path\":\"closed/b\",\"content\":\"\"}"), 0);
-    CHECK(files_says(files, true, "'closed/b' cannot be used: Permission denied"));
+    CHECK(files_says(files, true, "cannot use 'closed/b': Permission denied"));
     CHECK_EQUAL(files_call(files, &tool_read, "{\"path\":\"secret\"}"), 0);
-    CHECK(files_says(files, true, "'secret' cannot be read: Permission denied"));
+    CHECK(files_says(files, true, "cannot read 'secret': Permission denied"));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"path\":\"closed\"}"), 0);
     CHECK(files_says(files, true, "'closed' cannot be listed: Permission denied"));
     CHECK_EQUAL(files_call(files, &tool_ls, "{\"depth\":2}"), 0);
@@ -153,7 +153,7 @@ static int without_rights(void *argument)
     return 0;
 }
 
-/* What does not fit the disk leaves the old file. The system's limit of a file's size plays it. */
+/* If the disk has no room, the old file stays. The system's limit on file sizes simulates this. */
 static int no_room(void *argument)
 {
     struct files *files = argument;
@@ -165,9 +165,9 @@ static int no_room(void *argument)
     signal(SIGXFSZ, SIG_IGN);
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &small), 0);
     CHECK_EQUAL(files_call_with(files, &tool_write, "path", "a", "content", content, NULL), 0);
-    CHECK(files_says(files, true, "'a' cannot be written: File too large"));
+    CHECK(files_says(files, true, "cannot write 'a': File too large"));
     CHECK_EQUAL(files_call_with(files, &tool_write, "path", "x/y", "content", content, NULL), 0);
-    CHECK(files_says(files, true, "'x/y' cannot be written: File too large"));
+    CHECK(files_says(files, true, "cannot write 'x/y': File too large"));
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
     signal(SIGXFSZ, SIG_DFL);
     CHECK(files_holds(files, "a", BL_TEXT("old")));
@@ -191,8 +191,8 @@ static int stop_after(void *argument)
     return 0;
 }
 
-/* Stops a call on "deep/er/big" after a while that chance gives; once in four times at once, and
- * once never. */
+/* Stops a call on "deep/er/big" after a random delay; one time in four at once, and one time in
+ * four never. */
 static int call_and_stop(struct files *files, struct bl_random *random, const struct bl_json *input)
 {
     struct bl_nursery nursery;
@@ -202,8 +202,8 @@ static int call_and_stop(struct files *files, struct bl_random *random, const st
     struct stopper stopper = {files, wait_ns};
     files_arm(files);
     bl_nursery_init(&nursery, bl_scope_current());
-    /* "At once" is before the call: on a busy machine the write ends before a fiber has its turn.
-     */
+    /* "At once" is before the call: on a busy machine the write could end before a fiber has its
+     * turn. */
     if (wait_ns == 0)
         bl_scope_stop(&files->scope, BL_STOP_USER, "test");
     CHECK_EQUAL(bl_nursery_spawn(&nursery, NULL, "stopper", stop_after, &stopper, NULL), 0);
@@ -228,7 +228,7 @@ static int stopped_at_random(void *argument)
     bl_random_seed(&random, 11);
     for (int i = 0; i < 2; i++)
         inputs[i] = files_input(files, "path", "deep/er/big", "content", contents[i], NULL);
-    int there = -1; /* which of them the file holds; -1: there is none */
+    int there = -1; /* which of them the file holds; -1 if there is no file */
     for (unsigned long i = 0; i < rounds; i++) {
         struct bl_arena_mark mark = bl_arena_mark(&files->arena);
         int next = there == 0;
@@ -237,7 +237,7 @@ static int stopped_at_random(void *argument)
         if (code == 0)
             there = next;
         if (there < 0)
-            CHECK_EQUAL(files_count(files, ".", ""), 0); /* nor the folders */
+            CHECK_EQUAL(files_count(files, ".", ""), 0); /* the folders were removed, too */
         else
             CHECK(files_holds(files, "deep/er/big", (struct bl_text){contents[there], BIG}));
         CHECK_EQUAL(files_count(files, "deep/er", ".big.belay-"), 0);
@@ -250,7 +250,7 @@ static int stopped_at_random(void *argument)
     return 0;
 }
 
-/* kill -9 in the middle. */
+/* kill -9 during a write. */
 static _Noreturn void write_for_ever(const char *workspace, int ready)
 {
     static const atomic_bool never = false;
@@ -303,7 +303,7 @@ static int killed(void *argument)
         CHECK_EQUAL(waitpid(child, NULL, 0), child);
         close(ready[0]);
         CHECK(is_whole(files));
-        /* A temporary file may be left, of that name and no other. */
+        /* A temporary file may be left, with that name and no other. */
         CHECK(files_count(files, ".", "") - 1 == files_count(files, ".", ".big.belay-"));
         bl_arena_rewind(&files->arena, mark);
     }
@@ -315,7 +315,7 @@ static int killed(void *argument)
 /* Work that waits for a byte. */
 struct hanging {
     int descriptor;
-    bool obeys; /* looks at the stop besides */
+    bool obeys; /* also checks for the stop */
     atomic_bool *dropped;
     atomic_bool *begun;
 };
@@ -372,7 +372,7 @@ static int run_work(struct work_case *work, bool obeys, bool *ret_abandoned)
     return code;
 }
 
-/* The receipt as JSON, in the arena. */
+/* Returns the receipt as JSON, in the arena. */
 static const char *receipt_text(struct files *files)
 {
     struct bl_json_writer writer;
@@ -394,7 +394,7 @@ static int work_stops(void *argument)
     CHECK(!abandoned && atomic_load(&work.dropped));
     CHECK(strstr(receipt_text(work.files), "\"id\":\"call_7\",\"name\":\"grep\",\"fate\":"
                                            "\"aborted\"") != NULL);
-    /* After the stop nothing begins. */
+    /* Nothing starts after the stop. */
     atomic_store(&work.dropped, false);
     atomic_store(&work.begun, false);
     CHECK_EQUAL(run_work(&work, true, &abandoned), BL_ECANCELED);
@@ -416,7 +416,7 @@ static int work_hangs(void *argument)
     CHECK(abandoned && !atomic_load(&work.dropped));
     CHECK(strstr(receipt_text(work.files), "\"fate\":\"unknown\"") != NULL);
     CHECK(!bl_receipt_cancel_observed(&work.files->receipt));
-    /* When the system answers at last, what the thread had goes. */
+    /* When the system answers at last, the thread's payload is dropped. */
     CHECK_EQUAL(write(work.pipe[1], "", 1), 1);
     while (!atomic_load(&work.dropped))
         CHECK_EQUAL(bl_sleep(BL_NS_PER_MS), 0);
@@ -426,7 +426,7 @@ static int work_hangs(void *argument)
     return 0;
 }
 
-/* What had come to its end when the stop reached it is finished, and kept. */
+/* Work that was complete when the stop came is finished, and kept. */
 static int work_finishes(void *argument)
 {
     struct work_case work = {.files = argument};
@@ -452,25 +452,24 @@ static int work_finishes(void *argument)
 FILES_TEST(write_creates_a_file_with_its_folders, created)
 FILES_TEST(write_takes_names_of_any_length, long_names)
 FILES_TEST(write_replaces_a_file_and_keeps_its_mode, overwritten)
-FILES_TEST(write_refuses_what_is_no_regular_file, refused)
+FILES_TEST(write_refuses_special_files, refused)
 FILES_TEST(write_takes_the_longest_name, long_name)
-FILES_TEST(what_may_not_be_used_is_told_and_left_alone, without_rights)
+FILES_TEST(inaccessible_files_are_reported_and_unchanged, without_rights)
 FILES_TEST(write_that_does_not_fit_leaves_the_old_file, no_room)
 FILES_TEST(write_is_atomic_so_a_stop_never_leaves_half_a_file, stopped_at_random)
 FILES_TEST(write_leaves_a_whole_file_when_it_is_killed, killed)
-FILES_TEST(a_stop_waits_until_the_thread_has_seen_it, work_stops)
-FILES_TEST(a_thread_that_hangs_is_left_behind_and_the_receipt_says_so, work_hangs)
-FILES_TEST(work_that_is_done_is_kept, work_finishes)
+FILES_TEST(stop_waits_until_the_thread_notices_it, work_stops)
+FILES_TEST(hanging_thread_is_left_behind_and_the_receipt_says_so, work_hangs)
+FILES_TEST(finished_work_is_kept, work_finishes)
 
 SUITE(write, cmocka_unit_test(write_creates_a_file_with_its_folders),
       cmocka_unit_test(write_takes_names_of_any_length),
       cmocka_unit_test(write_replaces_a_file_and_keeps_its_mode),
-      cmocka_unit_test(write_refuses_what_is_no_regular_file),
-      cmocka_unit_test(write_takes_the_longest_name),
-      cmocka_unit_test(what_may_not_be_used_is_told_and_left_alone),
+      cmocka_unit_test(write_refuses_special_files), cmocka_unit_test(write_takes_the_longest_name),
+      cmocka_unit_test(inaccessible_files_are_reported_and_unchanged),
       cmocka_unit_test(write_that_does_not_fit_leaves_the_old_file),
       cmocka_unit_test(write_is_atomic_so_a_stop_never_leaves_half_a_file),
       cmocka_unit_test(write_leaves_a_whole_file_when_it_is_killed),
-      cmocka_unit_test(a_stop_waits_until_the_thread_has_seen_it),
-      cmocka_unit_test(a_thread_that_hangs_is_left_behind_and_the_receipt_says_so),
-      cmocka_unit_test(work_that_is_done_is_kept));
+      cmocka_unit_test(stop_waits_until_the_thread_notices_it),
+      cmocka_unit_test(hanging_thread_is_left_behind_and_the_receipt_says_so),
+      cmocka_unit_test(finished_work_is_kept));

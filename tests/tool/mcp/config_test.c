@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A workspace, a home of the user's, and what was read of them. */
+/* A workspace, a user's home, and the entries read from them. */
 struct desk {
     char root[64];
     struct bl_arena arena;
@@ -115,7 +115,7 @@ static void assert_noticed(const struct desk *desk, const char *text)
 
 /* ---- Files ---- */
 
-static void an_entry_is_read_with_all_that_it_may_say(void **state)
+static void entry_is_read_with_all_its_members(void **state)
 {
     struct desk *desk = *state;
     desk_write(desk, "work/.mcp.json",
@@ -148,7 +148,7 @@ static void an_entry_is_read_with_all_that_it_may_say(void **state)
     assert_null(entry->enabled_tools);
 }
 
-static void a_later_file_takes_the_place_of_an_earlier_one(void **state)
+static void later_file_replaces_entries_of_an_earlier_one(void **state)
 {
     struct desk *desk = *state;
     desk_write(desk, "config/belay/mcp.json",
@@ -169,7 +169,7 @@ static void a_later_file_takes_the_place_of_an_earlier_one(void **state)
     assert_int_equal(count, 3);
 }
 
-static void variables_are_put_in_and_what_is_none_stays(void **state)
+static void variables_are_expanded_and_other_text_stays(void **state)
 {
     struct desk *desk = *state;
     desk_write(desk, "work/.mcp.json",
@@ -185,46 +185,44 @@ static void variables_are_put_in_and_what_is_none_stays(void **state)
         assert_string_equal(entry->arguments[i], expected[i]);
 }
 
-static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **state)
+static void invalid_entry_is_skipped_with_its_place_and_the_others_stay(void **state)
 {
     static const struct {
         const char *entry, *why;
     } cases[] = {
-        {"\"a\": {}", ":2:6: it has neither a 'command' nor a 'url'"},
+        {"\"a\": {}", ":2:6: missing 'command' or 'url'"},
         {"\"a\": {\"command\": \"c\", \"url\": \"http://x.test\"}",
-         ":2:6: it has both a 'command' and a 'url'"},
-        {"\"a\": {\"command\": \"\"}", ":2:6: its 'command' is empty"},
+         ":2:6: 'command' and 'url' are mutually exclusive"},
+        {"\"a\": {\"command\": \"\"}", ":2:6: 'command' must not be empty"},
         {"\"a\": {\"type\": \"sse\", \"url\": \"http://x.test\"}",
-         ":2:15: type: expected one of stdio, http, streamable-http (the old transport 'sse' is "
-         "not spoken here; use type http)"},
+         ":2:15: type: expected one of stdio, http, streamable-http (the deprecated transport "
+         "'sse' is not supported; use type http)"},
         {"\"a\": {\"type\": \"pipe\", \"command\": \"c\"}",
-         ":2:15: type: expected one of stdio, http, streamable-http (the old transport 'sse' is "
-         "not spoken here; use type http)"},
+         ":2:15: type: expected one of stdio, http, streamable-http (the deprecated transport "
+         "'sse' is not supported; use type http)"},
         {"\"a\": {\"url\": \"ftp://x.test\"}", ":2:14: url must be http://"},
         {"\"a\": {\"command\": \"c${NONE}\"}",
-         ":2:18: the variable NONE is not set (set it, or write ${NONE:-DEFAULT})"},
+         ":2:18: environment variable NONE is not set (set it, or write ${NONE:-DEFAULT})"},
         {"\"a\": {\"command\": \"c\", \"args\": \"-x\"}",
          ":2:31: args: expected a list, found a string"},
         {"\"a\": {\"command\": \"c\", \"args\": [1]}",
          ":2:32: args: expected a string, found a whole number"},
         {"\"a\": {\"command\": \"c\", \"env\": []}",
          ":2:30: env: expected a mapping, found an empty list"},
-        {"\"a\": {\"command\": \"c\", \"env\": {\"a=b\": \"c\"}}",
-         ":2:31: this cannot be a name in env"},
-        {"\"a\": {\"command\": \"c\", \"env\": {\"\": \"c\"}}",
-         ":2:31: this cannot be a name in env"},
+        {"\"a\": {\"command\": \"c\", \"env\": {\"a=b\": \"c\"}}", ":2:31: invalid name in env"},
+        {"\"a\": {\"command\": \"c\", \"env\": {\"\": \"c\"}}", ":2:31: invalid name in env"},
         {"\"a\": {\"command\": \"c\", \"cwd\": \"\"}", ":2:30: cwd must not be empty"},
         {"\"a\": {\"url\": \"http://x.test\", \"headers\": {\"a b\": \"c\"}}",
-         ":2:43: this cannot be a name in headers"},
+         ":2:43: invalid name in headers"},
         {"\"a\": {\"url\": \"http://x.test\", \"headers\": {\"a\": \"c\\nd: e\"}}",
-         ":2:48: a header has one line"},
+         ":2:48: a header must be a single line"},
         {"\"a\": {\"command\": \"c\", \"timeout\": \"soon\"}", ":2:"},
         {"\"a\": {\"command\": \"c\", \"on_cancel\": \"maybe\"}", ":2:"},
         {"\"a\": \"c\"", ":2:6: expected a mapping, found a string"},
-        {"\"a\": {\"command\": \"c\\u001f\"}", ":2:18: command holds a control character"},
-        {"\"a\\u001f\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
-        {"\"a\\u007f\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
-        {"\"\": {\"command\": \"c\"}", ":2:1: a server's name has 1 to "},
+        {"\"a\": {\"command\": \"c\\u001f\"}", ":2:18: command contains a control character"},
+        {"\"a\\u001f\": {\"command\": \"c\"}", ":2:1: a server name must have 1 to "},
+        {"\"a\\u007f\": {\"command\": \"c\"}", ":2:1: a server name must have 1 to "},
+        {"\"\": {\"command\": \"c\"}", ":2:1: a server name must have 1 to "},
     };
     struct desk *desk = *state;
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
@@ -237,14 +235,14 @@ static void a_wrong_entry_is_left_out_with_its_place_and_the_others_stay(void **
         bl_list_init(&desk->entries);
         assert_int_equal(desk_read(desk, NULL), 0);
         assert_noticed(desk, cases[i].why);
-        assert_noticed(desk, "MCP: the server '");
+        assert_noticed(desk, "MCP: server '");
         assert_int_equal(desk->notice_count, 1);
         assert_non_null(desk_entry(desk, "good one"));
         assert_ptr_equal(desk->entries.next, desk->entries.previous);
     }
 }
 
-static void a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error(void **state)
+static void unreadable_file_is_reported_and_one_by_option_is_an_error(void **state)
 {
     struct desk *desk = *state;
     desk_write(desk, "work/.mcp.json", "{\"mcpServers\": {\n \"a\": ]}");
@@ -254,13 +252,13 @@ static void a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error(voi
     assert_true(bl_list_empty(&desk->entries));
     desk_write(desk, "option.json", "{\"servers\": {}}");
     assert_int_equal(desk_read(desk, desk_path(desk, "option.json")), BL_EPARSE);
-    assert_non_null(strstr(desk->error.message, "option.json:1:1: it must be {\"mcpServers\""));
+    assert_non_null(strstr(desk->error.message, "option.json:1:1: expected {\"mcpServers\""));
     desk->error = (struct bl_error){0};
     assert_int_equal(desk_read(desk, desk_path(desk, "missing.json")), BL_ENOENT);
     assert_non_null(strstr(desk->error.message, "missing.json"));
 }
 
-/* So many servers, as a file or as an editor has them; in the arena. */
+/* Returns a number of servers, in the format of a file or of an editor; in the arena. */
 static const char *many_servers(struct desk *desk, unsigned count, bool file)
 {
     struct bl_buffer text;
@@ -277,7 +275,7 @@ static const char *many_servers(struct desk *desk, unsigned count, bool file)
     return kept;
 }
 
-/* ---- What an editor sends ---- */
+/* ---- Servers from an editor ---- */
 
 static int read_sent(struct desk *desk, const char *servers)
 {
@@ -308,7 +306,7 @@ static void servers_of_a_client_are_read(void **state)
     assert_true(bl_list_empty(&desk->entries));
 }
 
-static void a_wrong_server_of_a_client_is_refused_with_its_path(void **state)
+static void invalid_server_of_a_client_is_refused_with_its_path(void **state)
 {
     static const struct {
         const char *servers, *target;
@@ -373,7 +371,7 @@ static void M20_trust_is_for_the_exact_entry_and_is_remembered(void **state)
     assert_int_equal(stat(desk_path(desk, "state/of/mine/belay/mcp-trust"), &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     assert_int_equal(status.st_size, 2 * (64 + 3));
-    /* Another argument, another server; another place, another program. */
+    /* Another argument makes another server; another place, another program. */
     desk_write(desk, "work/.mcp.json",
                "{\"mcpServers\":{\"b\":{\"command\":\"c\",\"args\":[\"-y\"]"
                "}}}");
@@ -385,8 +383,8 @@ static void M20_trust_is_for_the_exact_entry_and_is_remembered(void **state)
     assert_false(bl_mcp_trusted(&moved));
 }
 
-/* An entry that is trusted stays so with the next release. */
-static void M20_the_digest_of_an_entry_is_that_of_all_its_members(void **state)
+/* A trusted entry stays trusted in the next release. */
+static void M20_digest_of_an_entry_covers_all_its_members(void **state)
 {
     static const char *const arguments[] = {"-a", "b", NULL}, *const variables[] = {"A=1", NULL};
     static const char *const headers[] = {"H: v", "I: w", NULL}, *const tools[] = {"x*", NULL};
@@ -425,14 +423,14 @@ static void trust_that_cannot_be_written_is_an_error(void **state)
 
 #define AT_DESK(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-SUITE(mcp_config, AT_DESK(an_entry_is_read_with_all_that_it_may_say),
-      AT_DESK(a_later_file_takes_the_place_of_an_earlier_one),
-      AT_DESK(variables_are_put_in_and_what_is_none_stays),
-      AT_DESK(a_wrong_entry_is_left_out_with_its_place_and_the_others_stay),
-      AT_DESK(a_file_that_cannot_be_read_is_told_and_one_by_option_is_an_error),
+SUITE(mcp_config, AT_DESK(entry_is_read_with_all_its_members),
+      AT_DESK(later_file_replaces_entries_of_an_earlier_one),
+      AT_DESK(variables_are_expanded_and_other_text_stays),
+      AT_DESK(invalid_entry_is_skipped_with_its_place_and_the_others_stay),
+      AT_DESK(unreadable_file_is_reported_and_one_by_option_is_an_error),
       AT_DESK(servers_of_a_client_are_read),
-      AT_DESK(a_wrong_server_of_a_client_is_refused_with_its_path),
+      AT_DESK(invalid_server_of_a_client_is_refused_with_its_path),
       AT_DESK(more_than_256_servers_are_refused),
       AT_DESK(M20_trust_is_for_the_exact_entry_and_is_remembered),
-      cmocka_unit_test(M20_the_digest_of_an_entry_is_that_of_all_its_members),
+      cmocka_unit_test(M20_digest_of_an_entry_covers_all_its_members),
       AT_DESK(trust_that_cannot_be_written_is_an_error));

@@ -18,27 +18,27 @@ static enum bl_mechanism container = BL_MECHANISM_NONE;
 static struct remote {
     struct bl_http_server *server;
     bool modern;
-    bool sessions;    /* hands out ids, and knows only the newest */
-    bool streams;     /* answers calls by events */
-    bool cuts;        /* and ends the stream before the answer, once for each call */
-    bool mute;        /* and those taken up end at once, the first with an event */
-    bool listless;    /* its list of tools is none */
+    bool sessions;    /* assigns session ids, and knows only the newest */
+    bool streams;     /* answers calls with events */
+    bool cuts;        /* ends the stream before the answer, once for each call */
+    bool mute;        /* resumed streams end at once, the first with an event */
+    bool listless;    /* its list of tools is invalid */
     bool silent;      /* calls are never answered */
-    bool changes;     /* says so, as soon as somebody listens */
-    int refuses;      /* status of every answer; 0: none */
-    int accepts;      /* status of what needs no answer; 0: 202 */
+    bool changes;     /* announces changes, as soon as a client listens */
+    int refuses;      /* status of every answer; 0 for none */
+    int accepts;      /* status of the answer to a notification; 0: 202 */
     int closed;       /* status of an answer to `initialize`; 0: a session */
-    unsigned session; /* newest */
-    unsigned gets;    /* of streams */
+    unsigned session; /* the newest */
+    unsigned gets;    /* GET requests for streams */
     unsigned calls;
     unsigned cancels;
     unsigned deletes;
-    unsigned answers; /* of the client's, to what was asked in a stream */
-    char last[8192];  /* headers of the newest call, those that are looked for */
+    unsigned answers; /* of the client, to requests in a stream */
+    char last[8192];  /* the relevant headers of the newest call */
     char resumed[64]; /* Last-Event-ID of the newest GET */
-    double cut_ms;    /* when the newest stream was cut, and the GET that took it up */
+    double cut_ms;    /* when the newest stream was cut, and when the GET resumed it */
     double resumed_ms;
-    double gone_ms; /* when the client of a silent call had gone */
+    double gone_ms; /* when the client of a silent call disconnected */
 } remote;
 
 static const struct bl_http_header json_type = {BL_TEXT("Content-Type"),
@@ -102,7 +102,7 @@ static void send_answer_event(struct bl_http_call *call, const char *id, const c
     bl_http_call_write(call, event);
 }
 
-/* By events: something else first, and a question to the client. */
+/* Answers with events: first another message, and a request to the client. */
 static void stream_call(struct bl_http_call *call, const char *id)
 {
     bl_http_call_begin(call, 200, &event_type, 1);
@@ -149,7 +149,7 @@ static void serve_get(struct bl_http_call *call)
         char id[32];
         remote.resumed_ms = now_ms();
         snprintf(remote.resumed, sizeof remote.resumed, BL_TEXT_FORMAT, BL_TEXT_ARG(from));
-        /* Calls have the ids that the client counts. */
+        /* Calls have consecutive ids from the client. */
         snprintf(id, sizeof id, "%u", remote.calls + 3);
         if (!remote.mute)
             send_answer_event(call, id, "e3");
@@ -204,7 +204,7 @@ static void serve_message(struct bl_http_call *call, const struct bl_rpc_message
     }
 }
 
-/* Those of before that name a session must name the newest. */
+/* Older servers must get the id of the newest session. */
 static bool knows_session(struct bl_http_call *call)
 {
     char expected[32];
@@ -308,7 +308,7 @@ static int speaks_modern(void *argument)
     CHECK(has_header("Mcp-Param-Region==?base64?w6Q=?=;"));
     CHECK(has_header("Mcp-Param-Flag=true;") && has_header("Mcp-Param-Deep=-7;"));
     CHECK(has_header("Accept=application/json, text/event-stream;"));
-    /* What is not given, or is null, has no header. */
+    /* A missing argument, or null, has no header. */
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{\"region\":\"us-west1\"}"), 0);
     CHECK(has_header("Mcp-Param-Region=us-west1;") && has_header("Mcp-Param-Flag=;"));
     CHECK_EQUAL(remote.deletes, 0);
@@ -330,7 +330,7 @@ static int speaks_legacy(void *argument)
     CHECK(has_header("MCP-Protocol-Version=2025-06-18;") && has_header("Mcp-Method=;"));
     CHECK(has_header("Mcp-Session-Id=session-1;") && has_header("Mcp-Param-Region=;"));
     CHECK_EQUAL(remote.answers, 1);
-    /* Our session was forgotten: a new one, and the call is made in it. */
+    /* The server forgot our session: the call is made in a new one. */
     remote.session++;
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
     CHECK(house_says(house, "from afar"));
@@ -338,19 +338,19 @@ static int speaks_legacy(void *argument)
     CHECK_EQUAL(remote.calls, 2);
     close_remote(house);
     CHECK_EQUAL(remote.deletes, 1);
-    /* There is no new one. */
+    /* The server gives no new session. */
     remote = (struct remote){.sessions = true};
     house = open_remote(true);
     remote.session++;
     remote.closed = 503;
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
-    CHECK(house->box.result.is_error && house_says(house, "it answered with status 503"));
+    CHECK(house->box.result.is_error && house_says(house, "it returned status 503"));
     CHECK_EQUAL(remote.calls, 0);
     close_remote(house);
     return 0;
 }
 
-PLAIN(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew, speaks_legacy)
+PLAIN(legacy_server_that_forgot_its_session_gets_a_new_one, speaks_legacy)
 
 static int resumes(void *argument)
 {
@@ -362,11 +362,11 @@ static int resumes(void *argument)
     CHECK(strcmp(remote.resumed, "e1") == 0);
     CHECK(remote.resumed_ms - remote.cut_ms >= 45);
     CHECK_EQUAL(remote.calls, 1);
-    /* Not for ever. */
+    /* Resuming does not go on forever. */
     remote.mute = true;
     remote.gets = 0;
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
-    CHECK(house->box.result.is_error && house_says(house, "its stream ended without an answer"));
+    CHECK(house->box.result.is_error && house_says(house, "its stream ended without a response"));
     CHECK_EQUAL(remote.gets, 1 + 5);
     CHECK(strcmp(remote.resumed, "e4") == 0);
     close_remote(house);
@@ -375,7 +375,7 @@ static int resumes(void *argument)
     return 0;
 }
 
-PLAIN(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time, resumes)
+PLAIN(M2_cut_stream_is_resumed_after_its_retry_time, resumes)
 
 static int loses(void *argument)
 {
@@ -384,7 +384,7 @@ static int loses(void *argument)
     struct house *house = open_remote(true);
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
     CHECK(house->box.result.is_error);
-    CHECK(house_says(house, "outcome unknown: the connection to the MCP server far was lost"));
+    CHECK(house_says(house, "outcome unknown: the connection to MCP server far was lost"));
     CHECK_EQUAL(remote.gets, 0);
     CHECK_EQUAL(remote.calls, 1);
     close_remote(house);
@@ -393,7 +393,7 @@ static int loses(void *argument)
 
 PLAIN(a_stream_of_2026_that_was_cut_is_an_unknown_outcome, loses)
 
-/* The same in the middle of an event, and without a word. */
+/* The same in the middle of an event, and without a response. */
 static int breaks(void *argument)
 {
     struct bl_arena arena = {0};
@@ -426,7 +426,7 @@ static int breaks(void *argument)
     CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
     CHECK(house->box.result.is_error);
     CHECK(house_says(
-        house, "outcome unknown: the connection to the MCP server far was lost (transfer closed"));
+        house, "outcome unknown: the connection to MCP server far was lost (transfer closed"));
     CHECK_EQUAL(peer_requests(peer), 3);
     house_done(house);
     peer_stop(peer);
@@ -435,7 +435,7 @@ static int breaks(void *argument)
     return 0;
 }
 
-PLAIN(a_connection_that_is_lost_in_an_event_is_an_unknown_outcome, breaks)
+PLAIN(connection_lost_in_an_event_is_an_unknown_outcome, breaks)
 
 static int cancels(void *argument)
 {
@@ -470,10 +470,10 @@ static int refused(void *argument)
     (void)argument;
     remote = (struct remote){.refuses = 401};
     struct house *house = open_remote(false);
-    CHECK(house_noticed(house, "MCP server far: it cannot be used: it answered with status 401"));
+    CHECK(house_noticed(house, "MCP server far cannot be used: it returned status 401"));
     close_remote(house);
-    /* Those that want to know more say what can be done. */
-    static const char hint[] = "what it wants goes into 'headers' of its entry";
+    /* Errors about authentication say what to do. */
+    static const char hint[] = "add the required credentials to 'headers' of its entry";
     static const struct {
         int status;
         bool hinted;
@@ -483,7 +483,7 @@ static int refused(void *argument)
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         char text[64];
         remote.refuses = cases[i].status;
-        snprintf(text, sizeof text, "it answered with status %d", cases[i].status);
+        snprintf(text, sizeof text, "it returned status %d", cases[i].status);
         CHECK_EQUAL(house_call(house, "mcp__far__a_tool", "{}"), 0);
         CHECK(house->box.result.is_error && house_says(house, text));
         CHECK_EQUAL(strstr(box_text(&house->box), hint) != NULL, cases[i].hinted);
@@ -491,19 +491,18 @@ static int refused(void *argument)
     close_remote(house);
     remote = (struct remote){.modern = true, .listless = true};
     house = open_remote(false);
-    CHECK(house_noticed(house, "its answer to tools/list holds no list of tools"));
+    CHECK(house_noticed(house, "its response to tools/list contains no list of tools"));
     close_remote(house);
     remote = (struct remote){.accepts = 299};
     close_remote(open_remote(true));
-    /* A server that does not accept what needs no answer cannot be used. */
+    /* A server that does not accept a notification cannot be used. */
     for (int i = 0; i < 2; i++) {
         remote = (struct remote){.accepts = i == 0 ? 300 : 400};
         house = open_remote(false);
-        CHECK(house_noticed(house, i == 0 ? "it answered with status 300"
-                                          : "it answered with status 400"));
+        CHECK(house_noticed(house, i == 0 ? "it returned status 300" : "it returned status 400"));
         close_remote(house);
     }
-    /* Nobody is there. */
+    /* No server is listening. */
     struct bl_nursery idle;
     bl_nursery_init(&idle, bl_scope_current());
     house = house_new(container);
@@ -516,9 +515,9 @@ static int refused(void *argument)
     return 0;
 }
 
-PLAIN(a_server_that_refuses_or_is_not_there_is_told_of, refused)
+PLAIN(refusing_or_missing_server_is_reported, refused)
 
-/* The host is one that only the proxy knows. */
+/* The host is known only to the proxy. */
 static int asks_proxy(void *argument)
 {
     struct bl_http_server_options options = {.address = "127.0.0.1", .serve = serve};
@@ -535,13 +534,13 @@ static int asks_proxy(void *argument)
     house_open(house);
     house_refresh(house);
     unsetenv("http_proxy");
-    /* Our server answers for no host but its own; it was asked. */
-    CHECK(house_noticed(house, "it answered with status 403"));
+    /* Our server accepts only its own host name; it did get the request. */
+    CHECK(house_noticed(house, "it returned status 403"));
     close_remote(house);
     return 0;
 }
 
-PLAIN(a_server_is_asked_through_the_proxy_of_the_environment, asks_proxy)
+PLAIN(server_is_reached_through_the_proxy_of_the_environment, asks_proxy)
 
 static int hears_changes(void *argument)
 {
@@ -561,14 +560,14 @@ static int hears_changes(void *argument)
     return 0;
 }
 
-PLAIN(changes_of_a_remote_list_are_listened_for, hears_changes)
+PLAIN(changes_of_a_remote_list_are_received, hears_changes)
 
-SUITE(mcp_http, cmocka_unit_test(a_server_is_asked_through_the_proxy_of_the_environment),
+SUITE(mcp_http, cmocka_unit_test(server_is_reached_through_the_proxy_of_the_environment),
       cmocka_unit_test(M2_a_server_of_2026_gets_the_headers_of_its_era),
-      cmocka_unit_test(a_server_of_before_has_sessions_and_a_forgotten_one_is_made_anew),
-      cmocka_unit_test(M2_a_stream_that_was_cut_is_taken_up_after_its_retry_time),
+      cmocka_unit_test(legacy_server_that_forgot_its_session_gets_a_new_one),
+      cmocka_unit_test(M2_cut_stream_is_resumed_after_its_retry_time),
       cmocka_unit_test(a_stream_of_2026_that_was_cut_is_an_unknown_outcome),
-      cmocka_unit_test(a_connection_that_is_lost_in_an_event_is_an_unknown_outcome),
+      cmocka_unit_test(connection_lost_in_an_event_is_an_unknown_outcome),
       cmocka_unit_test(a_stopped_call_closes_its_stream_and_the_receipt_says_unknown),
-      cmocka_unit_test(a_server_that_refuses_or_is_not_there_is_told_of),
-      cmocka_unit_test(changes_of_a_remote_list_are_listened_for));
+      cmocka_unit_test(refusing_or_missing_server_is_reported),
+      cmocka_unit_test(changes_of_a_remote_list_are_received));

@@ -13,7 +13,7 @@ static enum bl_mechanism container = BL_MECHANISM_NONE;
 
 /* ---- Schemas ---- */
 
-/* What is wrong with a schema; "" when nothing is. */
+/* Returns what is wrong with a schema, or "". */
 static const char *check(const char *schema, struct mcp_tool *ret_tool)
 {
     static struct bl_arena arena;
@@ -65,14 +65,14 @@ static void schemas_that_can_be_used_are_taken(void **state)
     assert_string_equal(check("{\"type\":\"object\"}", &tool), "");
     assert_non_null(tool.compiled);
     assert_true(bl_text_equal(tool.schema, BL_TEXT("{\"type\":\"object\"}")));
-    /* Names of arguments, and values, are no keywords. */
+    /* Names of arguments, and values, are not keywords. */
     assert_string_equal(check("{\"type\":\"object\",\"properties\":{\"$ref\":{\"type\":\"string\"},"
                               "\"x-mcp-header\":{\"type\":\"string\",\"default\":{\"$ref\":"
                               "\"http://schema.test/\"}}}}",
                               &tool),
                         "");
     assert_int_equal(tool.header_count, 0);
-    /* What we cannot check goes unchecked. */
+    /* A schema that we cannot check is not checked. */
     assert_string_equal(check("{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\","
                               "\"pattern\":\"^(?=x)\"}}}",
                               &tool),
@@ -107,17 +107,17 @@ static int bounds(void *argument)
     for (size_t i = 0; i < 6; i++)
         CHECK(strcmp(house_state(house, i), "ready") == 0);
     CHECK_EQUAL(house_server(house, 0)->listing->count, 6);
-    CHECK(house_noticed(house, "MCP server circle: its list goes round in a circle"));
+    CHECK(house_noticed(house, "MCP server circle: its list has a loop"));
     CHECK_EQUAL(house_server(house, 1)->listing->count, 512);
-    CHECK(house_noticed(house, "MCP server many: it lists more than 512 tools; 9488 are left out"));
+    CHECK(house_noticed(house, "MCP server many: it lists more than 512 tools; 9488 skipped"));
     CHECK_EQUAL(house_server(house, 2)->listing->count, 1);
-    CHECK(house_noticed(house, "MCP server big: the tool 'large' is left out: its inputSchema is "
-                               "larger than 64 KiB"));
+    CHECK(house_noticed(
+        house, "MCP server big: tool 'large' skipped: its inputSchema is larger than 64 KiB"));
     CHECK_EQUAL(house_server(house, 3)->listing->count, 200);
     CHECK(house_noticed(house, "MCP server endless: its list has more than 100 pages"));
     CHECK_EQUAL(house_server(house, 4)->listing->count, 512);
     CHECK_EQUAL(house_server(house, 5)->listing->count, 512);
-    CHECK(house_noticed(house, "MCP server fuller: it lists more than 512 tools; 1 is left out"));
+    CHECK(house_noticed(house, "MCP server fuller: it lists more than 512 tools; 1 skipped"));
     CHECK_EQUAL(house->notice_count, 5);
     CHECK_EQUAL(house_call(house, "mcp__many__tool511", "{\"text\":\"usable\"}"), 0);
     CHECK(house_says(house, "usable"));
@@ -125,7 +125,7 @@ static int bounds(void *argument)
     return 0;
 }
 
-PLAIN(M15_lists_without_end_are_bounded_and_each_omission_is_told, bounds)
+PLAIN(M15_endless_lists_are_bounded_and_each_omission_is_reported, bounds)
 
 static int leaves_out(void *argument)
 {
@@ -137,16 +137,15 @@ static int leaves_out(void *argument)
     CHECK_EQUAL(house_offers(house), 1);
     CHECK(house_offer(house, "mcp__g__good") != NULL);
     CHECK_EQUAL(house->notice_count, 6);
-    CHECK(house_noticed(house, "the tool 'no_schema' is left out: its inputSchema is not that of "
-                               "an object"));
-    CHECK(house_noticed(house, "the tool 'remote' is left out: its inputSchema refers to what is "
-                               "elsewhere"));
-    CHECK(house_noticed(house, "the tool 'header' is left out: an x-mcp-header"));
+    CHECK(house_noticed(house, "tool 'no_schema' skipped: its inputSchema is not of type object"));
+    CHECK(
+        house_noticed(house, "tool 'remote' skipped: its inputSchema refers to another document"));
+    CHECK(house_noticed(house, "tool 'header' skipped: an x-mcp-header"));
     house_done(house);
     return 0;
 }
 
-PLAIN(bad_tools_are_left_out_with_a_notice_each, leaves_out)
+PLAIN(bad_tools_are_skipped_with_a_notice_each, leaves_out)
 
 static int filters(void *argument)
 {
@@ -163,7 +162,7 @@ static int filters(void *argument)
     return 0;
 }
 
-PLAIN(enabled_tools_chooses_by_name, filters)
+PLAIN(enabled_tools_selects_by_name, filters)
 
 /* ---- Names ---- */
 
@@ -185,7 +184,7 @@ static int names(void *argument)
     open_names(house, false);
     tools = bl_toolbox_tools(house->box.toolbox);
     count = house_offers(house);
-    /* Two long ones, three that look the same, one of a double pair, one in another script. */
+    /* Two long names, three that look the same, one of a double pair, one in another script. */
     CHECK_EQUAL(count, 14);
     for (size_t i = 0; i < count && i < 32; i++) {
         const char *name = tools->offers[TOOL_COUNT + i].name;
@@ -197,7 +196,7 @@ static int names(void *argument)
         for (size_t k = 0; k < i; k++)
             CHECK(strcmp(before[k], name) != 0);
     }
-    CHECK(house_noticed(house, "the tool 'plain' is left out: there is another one of that name"));
+    CHECK(house_noticed(house, "tool 'plain' skipped: duplicate name"));
     house_done(house);
     /* The same after a restart, whatever the order. */
     house = house_new(container);
@@ -212,7 +211,7 @@ PLAIN(M16_names_are_unique_and_short_and_the_same_after_a_restart, names)
 
 SUITE(mcp_list, cmocka_unit_test(M15_schemas_that_cannot_be_used_are_refused),
       cmocka_unit_test(schemas_that_can_be_used_are_taken),
-      cmocka_unit_test(M15_lists_without_end_are_bounded_and_each_omission_is_told),
-      cmocka_unit_test(bad_tools_are_left_out_with_a_notice_each),
-      cmocka_unit_test(enabled_tools_chooses_by_name),
+      cmocka_unit_test(M15_endless_lists_are_bounded_and_each_omission_is_reported),
+      cmocka_unit_test(bad_tools_are_skipped_with_a_notice_each),
+      cmocka_unit_test(enabled_tools_selects_by_name),
       cmocka_unit_test(M16_names_are_unique_and_short_and_the_same_after_a_restart));

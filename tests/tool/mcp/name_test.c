@@ -27,13 +27,13 @@ static void a_name_of_64_fits_and_one_of_65_does_not(void **state)
     char name[MCP_NAME_SIZE], tool[80];
     (void)state;
     memset(tool, 't', sizeof tool);
-    /* "mcp__s__" are 8. */
+    /* "mcp__s__" has 8 bytes. */
     assert_true(mcp_name_plain(name, "s", (struct bl_text){tool, 56}));
     assert_int_equal(strlen(name), 64);
     assert_false(mcp_name_plain(name, "s", (struct bl_text){tool, 57}));
 }
 
-static void M16_hashed_names_are_short_and_tell_apart_what_is_cut(void **state)
+static void M16_hashed_names_are_short_and_distinguish_cut_names(void **state)
 {
     char first[MCP_NAME_SIZE], second[MCP_NAME_SIZE], again[MCP_NAME_SIZE], tool[200];
     (void)state;
@@ -47,14 +47,14 @@ static void M16_hashed_names_are_short_and_tell_apart_what_is_cut(void **state)
     assert_string_equal(first, again);
     mcp_name_hashed(again, "s", (struct bl_text){tool, 200}, 1);
     assert_string_not_equal(first, again);
-    /* Where the server ends and the tool begins counts. */
+    /* The boundary between server and tool is significant. */
     mcp_name_hashed(first, "a", BL_TEXT("b__c"), 0);
     mcp_name_hashed(second, "a__b", BL_TEXT("c"), 0);
     assert_string_not_equal(first, second);
     assert_memory_equal(first, "mcp__a__b__c_", 13);
 }
 
-static void a_name_that_no_tool_can_have_is_told(void **state)
+static void impossible_tool_name_is_detected(void **state)
 {
     char name[MCP_NAME_SIZE + 1];
     (void)state;
@@ -70,7 +70,7 @@ static void a_name_that_no_tool_can_have_is_told(void **state)
     for (size_t i = 0; i < BL_COUNT(cases); i++)
         suite_fail_if(mcp_name_is_possible(bl_text_from(cases[i].pattern)) != cases[i].possible,
                       "%s", cases[i].pattern);
-    /* One of the full length may have been cut in the server's name. */
+    /* A name of the full length may have been cut within the server's name. */
     memset(name, 's', sizeof name);
     memcpy(name, "mcp__", 5);
     assert_true(mcp_name_is_possible((struct bl_text){name, MCP_NAME_SIZE - 1}));
@@ -120,9 +120,9 @@ static void a_header_is_named_by_a_token(void **state)
     assert_false(mcp_header_name_fits((struct bl_text){name, 129}));
 }
 
-SUITE(mcp_name, cmocka_unit_test(a_name_that_no_tool_can_have_is_told),
+SUITE(mcp_name, cmocka_unit_test(impossible_tool_name_is_detected),
       cmocka_unit_test(plain_names_stay_as_they_are),
       cmocka_unit_test(a_name_of_64_fits_and_one_of_65_does_not),
-      cmocka_unit_test(M16_hashed_names_are_short_and_tell_apart_what_is_cut),
+      cmocka_unit_test(M16_hashed_names_are_short_and_distinguish_cut_names),
       cmocka_unit_test(a_header_is_named_by_a_token),
       cmocka_unit_test(M2_header_values_are_encoded_where_they_must_be));

@@ -6,7 +6,7 @@
 
 #include "figure.h"
 
-#define STOP_MS 250 /* promised, with the grace of 200 ms */
+#define STOP_MS 250 /* promised, with a grace period of 200 ms */
 
 static enum bl_mechanism automatic = BL_MECHANISM_NONE;
 
@@ -24,7 +24,7 @@ static enum bl_mechanism automatic = BL_MECHANISM_NONE;
         run_in_loop(body, &mechanism);                                                             \
     }
 
-/* Two callers that come into one server, and a place for them to run. */
+/* Two callers of one server, and a nursery for them. */
 static struct visitor first, second;
 static struct bl_nursery nursery;
 
@@ -42,7 +42,7 @@ static void end(struct house *house)
     house_done(house);
 }
 
-/* Until the guest has got the call. */
+/* Waits until the guest has received the call. */
 static void await_call(const struct house *house, const char *tool)
 {
     char text[64];
@@ -50,7 +50,8 @@ static void await_call(const struct house *house, const char *tool)
     CHECK(house_await_file(house, "trace", text));
 }
 
-/* Until so many of its processes stand: one look can miss one that is just being made. */
+/* Waits until `count` of its processes exist: a single look can miss one that is just being
+ * created. */
 static void await_tree(const struct house *house, size_t count)
 {
     double from_ms = now_ms();
@@ -87,20 +88,20 @@ static int kills(void *argument)
     visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
     await_call(house, "hang");
     double ms = stop(&first);
-    /* At the moment of the answer nothing of its tree is there. */
+    /* When the answer arrives, no process of its tree exists. */
     CHECK_EQUAL(marker_count(house->box.marker), 0);
     CHECK_EQUAL(first.code, BL_ECANCELED);
     CHECK(figure_between("M17 server that ignores the cancel, after its grace", ms - HOUSE_GRACE_MS,
                          0, STOP_MS - 200));
     CHECK(has(house_file(house, "trace"), "notifications/cancelled "));
     CHECK(has(first.result.text.data, "stopped after "));
-    CHECK(has(first.result.text.data, "the MCP server g was killed"));
+    CHECK(has(first.result.text.data, "MCP server g was killed"));
     const char *receipt = visitor_receipt(&first);
     CHECK(has(receipt, "\"kind\":\"tool\",\"id\":\"call_1\",\"name\":\"mcp__g__hang\",\"fate\":"
                        "\"killed\""));
     CHECK(has(receipt, "\"survivors\":0") && has(receipt, "\"signal\":\"KILL\""));
     visitor_done(&first);
-    /* Such a kill is no crash: it is there again when it is used. */
+    /* Such a kill is not a crash: the server is started again when it is used. */
     CHECK_EQUAL(house->notice_count, 0);
     CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"back\"}"), 0);
     CHECK(house_says(house, "back"));
@@ -126,7 +127,7 @@ static int finishes_first(void *argument)
     CHECK(figure_at_most("M17 cancel beside another call", ms, STOP_MS));
     CHECK(!second.ended);
     CHECK(has(visitor_receipt(&first), "\"fate\":\"unknown\""));
-    CHECK(has(first.result.text.data, "it is killed when they have ended"));
+    CHECK(has(first.result.text.data, "it is killed when they end"));
     CHECK(marker_count(house->box.marker) >= 1);
     box_write(&house->box, "go", "");
     visitor_await(&second);
@@ -145,7 +146,7 @@ PLAIN(M17_with_another_call_in_flight_that_one_finishes_first, finishes_first)
 static int stops_all(void *argument)
 {
     struct house *house = house_new(*(enum bl_mechanism *)argument);
-    house->box.options.mcp_grace_ms = 0; /* the usual one */
+    house->box.options.mcp_grace_ms = 0; /* the default */
     GUEST(house, "g", "--trace", house_path(house, "trace"));
     begin(house);
     visitor_start(&first, house, &nursery, "call_1", "mcp__g__hang", "{}");
@@ -224,13 +225,13 @@ static int stops_tasks(void *argument)
     CHECK(stop(&first) < SOON_MS);
     CHECK(has(house_file(house, "trace"), "tasks/cancel "));
     CHECK(has(visitor_receipt(&first), "\"fate\":\"aborted\""));
-    CHECK(has(first.result.text.data, "by the word of the MCP server g"));
+    CHECK(has(first.result.text.data, "MCP server g confirmed the stop"));
     visitor_done(&first);
     end(house);
     return 0;
 }
 
-PLAIN(a_task_is_stopped_by_tasks_cancel_on_the_servers_word, stops_tasks)
+PLAIN(task_is_stopped_by_tasks_cancel_if_the_server_confirms, stops_tasks)
 
 /* ---- Hanging ---- */
 
@@ -245,7 +246,7 @@ static int times_out(void *argument)
     double ms = now_ms() - from_ms;
     CHECK(figure_between("M19 call that hangs, limit 200 ms", ms, 200, 200 + STOP_MS));
     CHECK(house->box.result.is_error);
-    CHECK(house_says(house, "timed out: neither an answer nor progress for 200 ms"));
+    CHECK(house_says(house, "timed out: no response or progress for 200 ms"));
     CHECK(house_says(house, "outcome unknown"));
     CHECK_EQUAL(marker_count(house->box.marker), 0);
     CHECK_EQUAL(house_call(house, "mcp__g__echo", "{\"text\":\"back\"}"), 0);
@@ -265,17 +266,18 @@ static int hangs_at_start(void *argument)
     house_open(house);
     double from_ms = now_ms();
     house_refresh(house);
-    /* One after the other would take twice as long and more. */
+    /* One after another would take at least twice as long. */
     double ms = now_ms() - from_ms;
     CHECK(figure_between("M19 server that hangs in start or list, limit 300 ms", ms, 300,
                          300 + STOP_MS));
     CHECK(strcmp(house_state(house, 0), "failed") == 0);
     CHECK(strcmp(house_state(house, 1), "failed") == 0);
     CHECK(strcmp(house_state(house, 2), "ready") == 0);
-    CHECK(house_noticed(house, "MCP server start: it cannot be used: it was not ready within 300 "
-                               "ms (startup_timeout)"));
-    CHECK(house_noticed(house, "MCP server list: it cannot be used: it was not ready within"));
-    /* Of the two nothing is left. */
+    CHECK(house_noticed(
+        house,
+        "MCP server start cannot be used: it was not ready within 300 ms (startup_timeout)"));
+    CHECK(house_noticed(house, "MCP server list cannot be used: it was not ready within"));
+    /* No process of the two is left. */
     CHECK_EQUAL(marker_count(house->box.marker), 1);
     house_done(house);
     return 0;
@@ -329,7 +331,7 @@ static int ends_with_session(void *argument)
     house_open(house);
     house_refresh(house);
     await_tree(house, 3);
-    /* house_done checks that nothing is left. */
+    /* house_done checks that no process is left. */
     house_done(house);
     return 0;
 }
@@ -348,7 +350,7 @@ static int retires(void *argument)
     visitor_start(&first, house, &nursery, "call_1", "mcp__busy__slow", input);
     await_call(house, "slow");
     bl_toolbox_retire(house->box.toolbox);
-    /* Told to end, it does: its grace is not waited for, and it is not killed. */
+    /* Asked to end, it does: its grace period is not used up, and it is not killed. */
     double from_ms = now_ms();
     while (house_server(house, 0)->process != NULL && now_ms() - from_ms < 5000)
         bl_sleep(MS);
@@ -387,7 +389,7 @@ static int stays_off(void *argument)
     CHECK_EQUAL(marker_count(house->box.marker), 0);
     CHECK(access(house_path(house, "trace"), F_OK) != 0);
     CHECK_EQUAL(house->notice_count, 1);
-    CHECK(house_noticed(house, "MCP server w: it stays off: "));
+    CHECK(house_noticed(house, "MCP server w: not started: "));
     house_refresh(house);
     CHECK_EQUAL(house->notice_count, 1);
     unsetenv("XDG_STATE_HOME");
@@ -412,9 +414,9 @@ static int trusted_by_option(void *argument)
 
 PLAIN(trust_mcp_starts_the_servers_of_the_workspace, trusted_by_option)
 
-/* ---- Any moment ---- */
+/* ---- At any moment ---- */
 
-/* Calls that are stopped at any moment of their life: one answer each, and never anybody left. */
+/* Calls stopped at any moment of their life: one answer each, and no process is left. */
 static int stops_anywhen(void *argument)
 {
     unsigned long rounds = suite_rounds(6, 400);
@@ -430,7 +432,7 @@ static int stops_anywhen(void *argument)
         visitor_await(&first);
         bool finished = first.code == 0;
         CHECK(finished || first.code == BL_ECANCELED);
-        /* One that was stopped before it came to the server has not touched it. */
+        /* A call that was stopped before it reached the server did not affect it. */
         bool entered = strstr(first.result.text.data, "the tool was not run") == NULL;
         CHECK(!finished || !first.result.is_error);
         CHECK(finished || !entered || marker_count(house->box.marker) == 0);
@@ -440,14 +442,14 @@ static int stops_anywhen(void *argument)
     return 0;
 }
 
-PLAIN(a_call_that_is_stopped_at_any_moment_is_finished_or_gone, stops_anywhen)
+PLAIN(call_stopped_at_any_moment_is_finished_or_stopped, stops_anywhen)
 
 SUITE(mcp_stop, IN_EACH(M17_a_server_that_ignores_the_cancel_is_killed_with_its_tree),
       cmocka_unit_test(M17_with_another_call_in_flight_that_one_finishes_first),
       cmocka_unit_test(calls_that_are_stopped_together_are_no_others_to_each_other),
       cmocka_unit_test(on_cancel_trust_keeps_the_server_and_the_receipt_says_unknown),
       cmocka_unit_test(a_second_stop_cuts_the_grace_of_a_server),
-      cmocka_unit_test(a_task_is_stopped_by_tasks_cancel_on_the_servers_word),
+      cmocka_unit_test(task_is_stopped_by_tasks_cancel_if_the_server_confirms),
       cmocka_unit_test(M19_a_call_that_hangs_ends_at_its_timeout),
       cmocka_unit_test(M19_a_server_that_hangs_in_start_or_list_is_given_up_at_its_limit),
       cmocka_unit_test(M19_a_stop_while_a_server_starts_or_lists_leaves_nothing),
@@ -455,4 +457,4 @@ SUITE(mcp_stop, IN_EACH(M17_a_server_that_ignores_the_cancel_is_killed_with_its_
       cmocka_unit_test(a_session_that_retires_ends_its_idle_servers),
       cmocka_unit_test(M20_an_untrusted_server_of_the_workspace_is_not_started),
       cmocka_unit_test(trust_mcp_starts_the_servers_of_the_workspace),
-      cmocka_unit_test(a_call_that_is_stopped_at_any_moment_is_finished_or_gone));
+      cmocka_unit_test(call_stopped_at_any_moment_is_finished_or_stopped));
