@@ -1,4 +1,4 @@
-/* Disks that fail at the end of a cell: what is said is what is there after a restart. */
+/* Disks that fail at the end of a cell: every answer holds after a restart. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 
 #include "actor.h"
 
-/* ---- The side that has the disk ---- */
+/* ---- The process with the failing disk ---- */
 
 static void fail_syncs(int count)
 {
@@ -29,7 +29,7 @@ static void report_terminate(struct house *house, const char *id)
     report_end(house, code, code == 0 ? house_ended_text(house) : "");
 }
 
-/* Terminates; `failures` syncs fail from then on, and then the disk is well again. */
+/* Terminates a cell; the next `failures` syncs fail, and then the disk works again. */
 static int terminate_on(int failures, bool recovers)
 {
     struct house *house = bl_zalloc(sizeof *house);
@@ -95,9 +95,9 @@ int role_complete_dead(void *argument BL_UNUSED)
     return complete_on(1000000);
 }
 
-/* ---- The side that looks ---- */
+/* ---- The checks ---- */
 
-/* The role says these lines; then it is killed, and the house opened on what it left. */
+/* The role reports these lines and is killed; then the house is opened on its store. */
 static void fail_and_open(struct house *house, const char *role, const char *const *lines)
 {
     struct actor actor;
@@ -124,7 +124,7 @@ static int sync_fails_terminating(struct house *house)
     return 0;
 }
 
-/* What cannot be recorded is told to nobody. */
+/* An end that cannot be recorded is reported to no caller. */
 #define REFUSED "store_failed '', 0 ended, terminating"
 
 static int disk_dead_terminating(struct house *house)
@@ -162,7 +162,7 @@ static int sync_fails_completing(struct house *house)
     return 0;
 }
 
-/* It was said that the store failed, and so it did: the end and the value are not there. */
+/* The store was reported to have failed, so neither the end nor the value may exist. */
 static int disk_dead_completing(struct house *house)
 {
     fail_and_open(
@@ -174,7 +174,7 @@ static int disk_dead_completing(struct house *house)
     return 0;
 }
 
-/* Closing the session is the last chance. */
+/* Closing the session is the last attempt. */
 static int recorded_at_the_close(struct house *house)
 {
     struct asker *asker = bl_zalloc(sizeof *asker);
@@ -201,18 +201,18 @@ static int recorded_at_the_close(struct house *house)
     return 0;
 }
 
-EMPTY_HOUSE_TEST(an_end_whose_sync_failed_is_recorded_before_it_is_told, sync_fails_terminating)
-EMPTY_HOUSE_TEST(an_end_that_cannot_be_recorded_is_told_to_nobody, disk_dead_terminating)
-EMPTY_HOUSE_TEST(an_end_that_could_not_be_recorded_is_when_it_is_asked_for_again, disk_recovers)
+EMPTY_HOUSE_TEST(an_end_whose_sync_failed_is_recorded_before_it_is_reported, sync_fails_terminating)
+EMPTY_HOUSE_TEST(an_end_that_cannot_be_recorded_is_not_reported, disk_dead_terminating)
+EMPTY_HOUSE_TEST(an_unrecorded_end_is_recorded_at_the_next_request, disk_recovers)
 EMPTY_HOUSE_TEST(a_completion_whose_sync_failed_is_recorded_without_its_values,
                  sync_fails_completing)
-EMPTY_HOUSE_TEST(a_completion_that_cannot_be_recorded_says_that_the_store_failed,
+EMPTY_HOUSE_TEST(a_completion_that_cannot_be_recorded_reports_that_the_store_failed,
                  disk_dead_completing)
 HOUSE_TEST(an_end_that_the_store_refused_is_recorded_when_its_session_closes, recorded_at_the_close)
 
-SUITE(disk, cmocka_unit_test(an_end_whose_sync_failed_is_recorded_before_it_is_told),
-      cmocka_unit_test(an_end_that_cannot_be_recorded_is_told_to_nobody),
-      cmocka_unit_test(an_end_that_could_not_be_recorded_is_when_it_is_asked_for_again),
+SUITE(disk, cmocka_unit_test(an_end_whose_sync_failed_is_recorded_before_it_is_reported),
+      cmocka_unit_test(an_end_that_cannot_be_recorded_is_not_reported),
+      cmocka_unit_test(an_unrecorded_end_is_recorded_at_the_next_request),
       cmocka_unit_test(a_completion_whose_sync_failed_is_recorded_without_its_values),
-      cmocka_unit_test(a_completion_that_cannot_be_recorded_says_that_the_store_failed),
+      cmocka_unit_test(a_completion_that_cannot_be_recorded_reports_that_the_store_failed),
       cmocka_unit_test(an_end_that_the_store_refused_is_recorded_when_its_session_closes));

@@ -1,4 +1,4 @@
-/* What a cell does from its creation to its end. */
+/* The life of a cell from its creation to its end. */
 #include "helpers.h"
 
 static int printed(struct house *house)
@@ -49,11 +49,11 @@ static int told(struct house *house)
 }
 
 HOUSE_TEST(a_cell_prints_and_completes, printed)
-HOUSE_TEST(what_it_printed_before_an_exception_is_kept, threw)
+HOUSE_TEST(output_before_an_exception_is_kept, threw)
 HOUSE_TEST(nested_calls_are_answered_or_refused, called)
 HOUSE_TEST(notify_reaches_the_owner_at_once, told)
 
 SUITE(life, cmocka_unit_test(a_cell_prints_and_completes),
-      cmocka_unit_test(what_it_printed_before_an_exception_is_kept),
+      cmocka_unit_test(output_before_an_exception_is_kept),
       cmocka_unit_test(nested_calls_are_answered_or_refused),
       cmocka_unit_test(notify_reaches_the_owner_at_once));

@@ -1,4 +1,4 @@
-/* What a cell may use up, and what ends it from inside. */
+/* Resource limits of a cell, and its ends from inside. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static bool failed_with(struct house *house, enum bl_cell_error_kind kind, const
 
 /* ---- Memory ---- */
 
-/* In KiB, of a line of /proc/PID/status; 0: it is not there. */
+/* Returns a line of /proc/PID/status in KiB, or 0 if it is missing. */
 static uint64_t memory_of(int64_t pid, const char *line)
 {
     char path[64], text[256];
@@ -52,7 +52,7 @@ static const char *const bombs[] = {
     "const m = new Map(); for (let i = 0;; i++) m.set(i, {i});",
 };
 
-/* The highest that was seen while it runs, besides what it had before. */
+/* Measures the peak while the cell runs, above what the worker had before. */
 static void blow_up(struct house *house, const char *id, const char *source, uint64_t idle)
 {
     uint64_t peak = 0, since_ns = bl_now_ns();
@@ -107,7 +107,7 @@ static int too_deep(struct house *house)
     return 0;
 }
 
-/* The sum of what cells may use has a bound. */
+/* The sum of the cells' memory limits is bounded. */
 static int memory_of_all(struct house *house)
 {
     house->options.memory_max = 100 * MIB;
@@ -145,7 +145,7 @@ static int out_of_time(struct house *house)
 
 /* ---- Output ---- */
 
-/* Bytes of the items of the last that was seen, as they stand there. */
+/* Returns the size of the items in the last outcome, as encoded. */
 static uint64_t encoded_items(const struct house *house)
 {
     struct bl_text json = house->seen.json;
@@ -176,7 +176,7 @@ static int too_much_output(struct house *house)
     CHECK(encoded_items(house) > 16 * MIB * 98 / 100);
     CHECK(house->seen.json.size + 64 * 1024 < BL_CELL_FRAME_MAX);
     house_forget(house);
-    /* One that is larger by itself is cut. */
+    /* An item that exceeds the limit by itself is cut. */
     CHECK_EQUAL(house_create_limited(house, "c-3", "text('ä'.repeat(3 << 20))", 0, 0, MIB), 0);
     CHECK_EQUAL(house_observe(house, "c-3", 1, MINUTE), 0);
     failed_with(house, BL_CELL_ERROR_OUTPUT_LIMIT, NULL);
@@ -186,7 +186,7 @@ static int too_much_output(struct house *house)
     return 0;
 }
 
-/* The bound is one of its life, delivered or not. */
+/* The limit applies to the whole life of a cell, delivered or not. */
 static int output_of_a_life(struct house *house)
 {
     CHECK_EQUAL(house_create_limited(house, "c-1",
@@ -224,17 +224,17 @@ static int killed(struct house *house)
     return 0;
 }
 
-struct mending {
+struct repairing {
     struct house *house;
     uint64_t after;
 };
 
-static int mend(void *argument)
+static int repair(void *argument)
 {
-    const struct mending *mending = argument;
-    struct cell_fault_rule *rule = &mending->house->host->faults.rules[CELL_AT_WORKER_START];
+    const struct repairing *repairing = argument;
+    struct cell_fault_rule *rule = &repairing->house->host->faults.rules[CELL_AT_WORKER_START];
 
-    while (rule->seen < mending->after && bl_sleep(BL_NS_PER_MS) == 0)
+    while (rule->seen < repairing->after && bl_sleep(BL_NS_PER_MS) == 0)
         continue;
     rule->what = CELL_RULE_NONE;
     return 0;
@@ -242,14 +242,14 @@ static int mend(void *argument)
 
 static int does_not_start(struct house *house)
 {
-    struct mending mending = {house, 2};
+    struct repairing repairing = {house, 2};
 
     house_fault(house, "cell.worker.start=fail");
-    bl_nursery_spawn(&house->nursery, NULL, "mend", mend, &mending, NULL);
+    bl_nursery_spawn(&house->nursery, NULL, "repair", repair, &repairing, NULL);
     CHECK_EQUAL(house_create(house, "c-1", "text('a')"), 0);
     CHECK(strcmp(house_finish(house, "c-1"), "a") == 0);
     CHECK(house->seen.completed.error == NULL);
-    /* The spares: those that are ready are let go first. */
+    /* Spares first: they are released. */
     house_warm(house, 1);
     CHECK_EQUAL(house_create(house, "c-2", "text('b')"), 0);
     house_fault(house, "cell.worker.start=fail");
@@ -262,7 +262,7 @@ static int does_not_start(struct house *house)
     return 0;
 }
 
-/* No worker starts, as the host finds out by itself: cells are refused. */
+/* No worker can start, which the host detects by itself: cells are refused. */
 static void check_unavailable(struct house *house, const char *why)
 {
     house->options.eager = true;
@@ -285,7 +285,7 @@ static int no_worker(struct house *house)
     return 0;
 }
 
-/* As many sets of rules as Landlock takes for a process, and then the worker. */
+/* Applies as many Landlock rule sets as a process can have, and then becomes the worker. */
 int layers_main(char *worker)
 {
     const uint64_t making_devices = 1ull << 11;
@@ -318,8 +318,8 @@ static int no_lockdown(struct house *house)
     return 0;
 }
 
-/* A worker that says it is ready and then that. `length` counts where it is not that of the text.
- */
+/* Writes a worker that reports ready and then sends `text`. `length` is the announced length, if
+ * not that of the text. */
 static void write_impostor(struct house *house, const char *text, long length)
 {
     unsigned long size = length >= 0 ? (unsigned long)length : strlen(text);
@@ -373,10 +373,10 @@ static int talks_nonsense(struct house *house)
     return 0;
 }
 
-/* Its descriptors are closed before it has an exit code. */
+/* Its descriptors close before it has an exit code. */
 static int takes_long_to_exit(struct house *house)
 {
-    /* It reads the rest of what it is to run; the exit code is WORKER_EXIT_MEMORY. */
+    /* It reads the rest of the start frame; the exit code is WORKER_EXIT_MEMORY. */
     house_use_script(house, "ready\nhead -c 5 <&0 >/dev/null\n"
                             "dd bs=65536 count=1 <&0 >/dev/null 2>&1\n"
                             "exec 0<&-\nsleep 0.1\nexit 90\n");
@@ -385,6 +385,39 @@ static int takes_long_to_exit(struct house *house)
     CHECK(house_finish(house, "c-1") != NULL);
     failed_with(house, BL_CELL_ERROR_MEMORY_LIMIT, "RangeError");
     house_close(house);
+    return 0;
+}
+
+/* A machine so busy that the warden does not run when its worker has exited: the host stops
+ * waiting, stops the process tree, and learns of the exit afterwards. `end`: how the worker ends,
+ * other than by exiting by itself. */
+static void end_behind_a_stopped_warden(struct house *house, const char *end,
+                                        enum bl_cell_error_kind kind, const char *name)
+{
+    char lines[512];
+
+    snprintf(lines, sizeof lines,
+             "ready\nhead -c 5 <&0 >/dev/null\ndd bs=65536 count=1 <&0 >/dev/null 2>&1\n"
+             "kill -STOP $PPID\n%s\n",
+             end);
+    house_use_script(house, lines);
+    house_open(house);
+    CHECK_EQUAL(house_create(house, "c-1", "1"), 0);
+    CHECK(house_finish(house, "c-1") != NULL);
+    failed_with(house, kind, name);
+    house_close(house);
+}
+
+static int exits_unheard(struct house *house)
+{
+    end_behind_a_stopped_warden(house, "exit 90", BL_CELL_ERROR_MEMORY_LIMIT, "RangeError");
+    return 0;
+}
+
+static int ends_otherwise_unheard(struct house *house)
+{
+    end_behind_a_stopped_warden(house, "exit 7", BL_CELL_ERROR_WORKER_LOST, NULL);
+    end_behind_a_stopped_warden(house, "kill -KILL $$", BL_CELL_ERROR_WORKER_LOST, NULL);
     return 0;
 }
 
@@ -474,7 +507,7 @@ static int bad_sources(struct house *house)
     return 0;
 }
 
-/* Each says TypeError, in one cell. */
+/* Each throws a TypeError, all in one cell. */
 static int bad_arguments(struct house *house)
 {
     static const char source[] =
@@ -499,42 +532,46 @@ static int bad_arguments(struct house *house)
     return 0;
 }
 
-HOUSE_TEST(C6_a_memory_bomb_harms_itself_alone, out_of_memory)
+HOUSE_TEST(C6_a_memory_bomb_affects_no_other_cell, out_of_memory)
 HOUSE_TEST(C6_deep_recursion_is_an_exception, too_deep)
 EMPTY_HOUSE_TEST(the_sum_of_memory_limits_is_bounded, memory_of_all)
-HOUSE_TEST(C7_a_deadline_ends_a_cell_that_nobody_observes, out_of_time)
+HOUSE_TEST(C7_a_deadline_ends_an_unobserved_cell, out_of_time)
 HOUSE_TEST(C8_output_is_cut_at_its_limit, too_much_output)
 HOUSE_TEST(the_output_limit_counts_what_was_delivered, output_of_a_life)
 HOUSE_TEST(C9_a_killed_worker_is_one_cell_lost, killed)
 HOUSE_TEST(C9_a_worker_that_does_not_start_is_tried_three_times, does_not_start)
-EMPTY_HOUSE_TEST(where_no_worker_can_start_nothing_is_admitted, no_worker)
+EMPTY_HOUSE_TEST(without_workers_nothing_is_admitted, no_worker)
 EMPTY_HOUSE_TEST(locked_out, no_lockdown)
 
-static void where_no_worker_can_be_locked_down_nothing_is_admitted(void **state)
+static void without_a_lockdown_nothing_is_admitted(void **state)
 {
     if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 0)
         suite_skip("needs Landlock");
     locked_out(state);
 }
 
-EMPTY_HOUSE_TEST(a_worker_that_talks_nonsense_is_lost, talks_nonsense)
-EMPTY_HOUSE_TEST(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly, takes_long_to_exit)
+EMPTY_HOUSE_TEST(a_worker_that_violates_the_protocol_is_lost, talks_nonsense)
+EMPTY_HOUSE_TEST(C6_the_memory_limit_is_reported_for_a_worker_that_exits_slowly, takes_long_to_exit)
+EMPTY_HOUSE_TEST(C6_the_memory_limit_is_reported_although_the_warden_is_late, exits_unheard)
+EMPTY_HOUSE_TEST(C9_other_ends_with_a_late_warden_are_a_lost_worker, ends_otherwise_unheard)
 HOUSE_TEST(bad_ids_sources_limits_and_tools_admit_nothing, bad_creates)
 HOUSE_TEST(bad_sources_complete_with_syntax_or_import, bad_sources)
 HOUSE_TEST(bad_arguments_are_type_errors_in_the_cell, bad_arguments)
 
-SUITE(limit, cmocka_unit_test(C6_a_memory_bomb_harms_itself_alone),
+SUITE(limit, cmocka_unit_test(C6_a_memory_bomb_affects_no_other_cell),
       cmocka_unit_test(C6_deep_recursion_is_an_exception),
       cmocka_unit_test(the_sum_of_memory_limits_is_bounded),
-      cmocka_unit_test(C7_a_deadline_ends_a_cell_that_nobody_observes),
+      cmocka_unit_test(C7_a_deadline_ends_an_unobserved_cell),
       cmocka_unit_test(C8_output_is_cut_at_its_limit),
       cmocka_unit_test(the_output_limit_counts_what_was_delivered),
       cmocka_unit_test(C9_a_killed_worker_is_one_cell_lost),
       cmocka_unit_test(C9_a_worker_that_does_not_start_is_tried_three_times),
-      cmocka_unit_test(where_no_worker_can_start_nothing_is_admitted),
-      cmocka_unit_test(where_no_worker_can_be_locked_down_nothing_is_admitted),
-      cmocka_unit_test(a_worker_that_talks_nonsense_is_lost),
-      cmocka_unit_test(C6_the_memory_limit_is_told_of_a_worker_that_exits_slowly),
+      cmocka_unit_test(without_workers_nothing_is_admitted),
+      cmocka_unit_test(without_a_lockdown_nothing_is_admitted),
+      cmocka_unit_test(a_worker_that_violates_the_protocol_is_lost),
+      cmocka_unit_test(C6_the_memory_limit_is_reported_for_a_worker_that_exits_slowly),
+      cmocka_unit_test(C6_the_memory_limit_is_reported_although_the_warden_is_late),
+      cmocka_unit_test(C9_other_ends_with_a_late_warden_are_a_lost_worker),
       cmocka_unit_test(bad_ids_sources_limits_and_tools_admit_nothing),
       cmocka_unit_test(bad_sources_complete_with_syntax_or_import),
       cmocka_unit_test(bad_arguments_are_type_errors_in_the_cell));

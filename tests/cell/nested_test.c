@@ -1,4 +1,4 @@
-/* Calls by cell code, and what becomes of them. */
+/* Nested calls and their ends. */
 #include <stdio.h>
 
 #include "helpers.h"
@@ -90,7 +90,7 @@ static int too_large(struct house *house)
     return 0;
 }
 
-/* What can be carried can be carried deep; what cannot does not cost the cell its worker. */
+/* Input can be nested deeply; input that is too deep does not end the worker. */
 static int deep(struct house *house)
 {
     CHECK_EQUAL(house_create(house, "c-1",
@@ -107,7 +107,7 @@ static int deep(struct house *house)
     return 0;
 }
 
-/* Nobody is there for calls or notes. */
+/* The session's owner serves neither calls nor notifications. */
 static int nobody_there(struct house *house)
 {
     struct bl_cell_session_options options = {.id = "s-2", .directory = "/"};
@@ -126,7 +126,7 @@ static int nobody_there(struct house *house)
     return 0;
 }
 
-/* ---- Notes ---- */
+/* ---- Notifications ---- */
 
 static uint64_t notes;
 static uint64_t last_note;
@@ -138,7 +138,7 @@ static void keep_note(void *context BL_UNUSED, const char *cell_id BL_UNUSED, ui
     last_note = seq;
 }
 
-/* Not acknowledged: 64, and no more; each that is acknowledged makes room. */
+/* At most 64 notifications are unacknowledged; each acknowledgement makes room for one. */
 static int unacknowledged(struct house *house)
 {
     struct bl_cell_session_options options = {
@@ -167,20 +167,20 @@ static int unacknowledged(struct house *house)
     return 0;
 }
 
-HOUSE_TEST(C39_calls_that_nobody_awaited_are_stopped_and_counted, left_behind)
+HOUSE_TEST(C39_calls_without_an_await_are_stopped_and_counted, left_behind)
 HOUSE_TEST(calls_of_a_terminated_cell_are_units_of_its_receipt, stopped_with_calls)
 HOUSE_TEST(calls_above_64_at_once_wait_in_the_worker, many_at_once)
-HOUSE_TEST(a_call_above_4096_is_over_the_step_limit, too_many)
+HOUSE_TEST(a_call_after_4096_is_over_the_step_limit, too_many)
 HOUSE_TEST(inputs_and_results_above_8_mib_are_too_large, too_large)
-HOUSE_TEST(values_that_are_too_deep_cost_no_worker, deep)
-HOUSE_TEST(without_anybody_there_calls_are_unavailable_and_notify_throws, nobody_there)
-HOUSE_TEST(notes_that_nobody_acknowledged_are_64_at_most, unacknowledged)
+HOUSE_TEST(values_nested_too_deeply_do_not_end_the_worker, deep)
+HOUSE_TEST(without_an_owner_calls_are_unavailable_and_notify_throws, nobody_there)
+HOUSE_TEST(at_most_64_notifications_are_unacknowledged, unacknowledged)
 
-SUITE(nested, cmocka_unit_test(C39_calls_that_nobody_awaited_are_stopped_and_counted),
+SUITE(nested, cmocka_unit_test(C39_calls_without_an_await_are_stopped_and_counted),
       cmocka_unit_test(calls_of_a_terminated_cell_are_units_of_its_receipt),
       cmocka_unit_test(calls_above_64_at_once_wait_in_the_worker),
-      cmocka_unit_test(a_call_above_4096_is_over_the_step_limit),
+      cmocka_unit_test(a_call_after_4096_is_over_the_step_limit),
       cmocka_unit_test(inputs_and_results_above_8_mib_are_too_large),
-      cmocka_unit_test(values_that_are_too_deep_cost_no_worker),
-      cmocka_unit_test(without_anybody_there_calls_are_unavailable_and_notify_throws),
-      cmocka_unit_test(notes_that_nobody_acknowledged_are_64_at_most));
+      cmocka_unit_test(values_nested_too_deeply_do_not_end_the_worker),
+      cmocka_unit_test(without_an_owner_calls_are_unavailable_and_notify_throws),
+      cmocka_unit_test(at_most_64_notifications_are_unacknowledged));

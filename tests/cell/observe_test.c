@@ -1,4 +1,4 @@
-/* Generations: what is asked for, what decides it, and what can be asked again. */
+/* Generations: requests, decisions and repeated answers. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #define SLEEP  "await tools.sleep({});"
 #define MINUTE 60000
 
-/* ---- Callers that come and go ---- */
+/* ---- Callers that leave ---- */
 
 static int left_and_back(struct house *house)
 {
@@ -85,12 +85,12 @@ struct reader {
     struct house *house;
     struct bl_random random;
     uint64_t generation;
-    uint64_t next;           /* the number that comes next */
-    struct bl_buffer before; /* what this generation was answered before; empty: not yet */
+    uint64_t next;           /* the next number expected */
+    struct bl_buffer before; /* the earlier answer for this generation; empty: none yet */
     uint64_t lost, cut;
 };
 
-/* Takes what was answered, or loses it, and must be answered the same then. */
+/* Reads an answer, or loses it; the repeated answer must then be the same. */
 static void read_answer(struct reader *reader, struct bl_text json)
 {
     struct house *house = reader->house;
@@ -152,7 +152,7 @@ static int cut_off(struct house *house)
         cut_off_once(&reader);
     CHECK(reader.lost > 0 && reader.cut > 0);
     CHECK_EQUAL(house_terminate(house, "c-1", "t-1"), 0);
-    if (reader.before.size > 0) { /* the last one was lost: it is the same still */
+    if (reader.before.size > 0) { /* the last one was lost: it is still the same */
         CHECK_EQUAL(house_observe(house, "c-1", reader.generation, 0), 0);
         CHECK(bl_text_equal(house->seen.json, bl_buffer_text(&reader.before)));
     }
@@ -167,7 +167,7 @@ static int cut_off(struct house *house)
     return 0;
 }
 
-/* ---- Which generations there are ---- */
+/* ---- Valid generations ---- */
 
 static bool refused_generation(struct house *house, uint64_t generation, uint64_t expected,
                                uint64_t retained)
@@ -220,7 +220,7 @@ static int store_fails(struct house *house)
     return 0;
 }
 
-/* Output that comes while a decision is written stands behind what goes back. */
+/* Output that arrives while a decision is written follows what is put back. */
 static int store_fails_in_a_flood(struct house *house)
 {
     char expected[16];
@@ -260,7 +260,7 @@ static int read_again(struct house *house)
     CHECK_EQUAL(house_observe(house, "c-1", 1, MINUTE), 0);
     CHECK_EQUAL(house->seen.completed.generation, 1);
     struct bl_text first = house->seen.json;
-    struct bl_arena arena = house->arena; /* of the first answer */
+    struct bl_arena arena = house->arena; /* owns the first answer */
     bl_arena_init(&house->arena);
     for (unsigned i = 0; i < 1000; i++) {
         CHECK_EQUAL(house_observe(house, "c-1", 1 + i % 2, i), 0);
@@ -271,7 +271,7 @@ static int read_again(struct house *house)
     return 0;
 }
 
-/* ---- What decides ---- */
+/* ---- Decisions ---- */
 
 static void yields_a_then_b(struct house *house, const char *id, uint64_t delay_ms, bool ended)
 {
@@ -319,7 +319,7 @@ static bool is_completing(void *argument)
     return cell_find(house->session, "c-1")->state == CELL_COMPLETING;
 }
 
-/* A generation that the end decides is told when the end is in the store. */
+/* A generation decided by the end is reported once the end is in the store. */
 static int first_yield_at_the_end(struct house *house)
 {
     CHECK_EQUAL(
@@ -356,7 +356,7 @@ static int unseen_yields(struct house *house)
     return 0;
 }
 
-/* Who waits is answered at a yield, long before his time. */
+/* A yield answers a waiting caller long before its yield time. */
 static int waited_yield(struct house *house)
 {
     struct asker *asker = bl_zalloc(sizeof *asker);
@@ -400,7 +400,7 @@ static int stalls(struct house *house)
     return 0;
 }
 
-/* A call or a timer can wake it. */
+/* A call or a timer can still wake the cell. */
 static int does_not_stall(struct house *house)
 {
     CHECK_EQUAL(house_create(house, "c-1", SLEEP), 0);
@@ -412,32 +412,32 @@ static int does_not_stall(struct house *house)
     return 0;
 }
 
-HOUSE_TEST(C14_a_caller_who_left_takes_nothing_along, left_and_back)
+HOUSE_TEST(C14_a_caller_that_left_consumes_nothing, left_and_back)
 HOUSE_TEST(C15_callers_of_one_generation_share_the_earliest_yield_time, two_callers)
 HOUSE_TEST(a_ninth_caller_of_a_generation_is_refused, many_callers)
 HOUSE_TEST(C16_callers_cut_off_at_any_moment_get_every_item_once_in_order, cut_off)
-HOUSE_TEST(C17_a_wrong_generation_says_which_is_right, wrong_generations)
-HOUSE_TEST(C18_items_of_an_outcome_that_could_not_be_stored_come_with_the_next, store_fails)
-HOUSE_TEST(C18_they_come_in_order_in_a_flood, store_fails_in_a_flood)
+HOUSE_TEST(C17_a_wrong_generation_is_refused_with_the_expected_one, wrong_generations)
+HOUSE_TEST(C18_items_of_an_unstored_outcome_are_in_the_next_one, store_fails)
+HOUSE_TEST(C18_they_stay_in_order_in_a_flood, store_fails_in_a_flood)
 HOUSE_TEST(C19_the_end_reads_the_same_a_thousand_times, read_again)
 HOUSE_TEST(C32_the_first_yield_is_remembered, first_yield)
-HOUSE_TEST(C32_what_the_end_decides_is_stored_before_it_is_told, first_yield_at_the_end)
-HOUSE_TEST(C33_yields_that_nobody_waits_for_do_nothing, unseen_yields)
-HOUSE_TEST(a_yield_answers_who_waits, waited_yield)
-HOUSE_TEST(C34_a_promise_never_settled_stalls_once, stalls)
-HOUSE_TEST(what_can_be_woken_has_not_stalled, does_not_stall)
+HOUSE_TEST(C32_a_yield_decided_at_the_end_is_stored_before_it_is_reported, first_yield_at_the_end)
+HOUSE_TEST(C33_yields_without_a_waiting_caller_do_nothing, unseen_yields)
+HOUSE_TEST(a_yield_answers_waiting_callers, waited_yield)
+HOUSE_TEST(C34_a_promise_that_never_settles_stalls_once, stalls)
+HOUSE_TEST(a_cell_that_can_be_woken_has_not_stalled, does_not_stall)
 
-SUITE(observe, cmocka_unit_test(C14_a_caller_who_left_takes_nothing_along),
+SUITE(observe, cmocka_unit_test(C14_a_caller_that_left_consumes_nothing),
       cmocka_unit_test(C15_callers_of_one_generation_share_the_earliest_yield_time),
       cmocka_unit_test(a_ninth_caller_of_a_generation_is_refused),
       cmocka_unit_test(C16_callers_cut_off_at_any_moment_get_every_item_once_in_order),
-      cmocka_unit_test(C17_a_wrong_generation_says_which_is_right),
-      cmocka_unit_test(C18_items_of_an_outcome_that_could_not_be_stored_come_with_the_next),
-      cmocka_unit_test(C18_they_come_in_order_in_a_flood),
+      cmocka_unit_test(C17_a_wrong_generation_is_refused_with_the_expected_one),
+      cmocka_unit_test(C18_items_of_an_unstored_outcome_are_in_the_next_one),
+      cmocka_unit_test(C18_they_stay_in_order_in_a_flood),
       cmocka_unit_test(C19_the_end_reads_the_same_a_thousand_times),
       cmocka_unit_test(C32_the_first_yield_is_remembered),
-      cmocka_unit_test(C32_what_the_end_decides_is_stored_before_it_is_told),
-      cmocka_unit_test(C33_yields_that_nobody_waits_for_do_nothing),
-      cmocka_unit_test(a_yield_answers_who_waits),
-      cmocka_unit_test(C34_a_promise_never_settled_stalls_once),
-      cmocka_unit_test(what_can_be_woken_has_not_stalled));
+      cmocka_unit_test(C32_a_yield_decided_at_the_end_is_stored_before_it_is_reported),
+      cmocka_unit_test(C33_yields_without_a_waiting_caller_do_nothing),
+      cmocka_unit_test(a_yield_answers_waiting_callers),
+      cmocka_unit_test(C34_a_promise_that_never_settles_stalls_once),
+      cmocka_unit_test(a_cell_that_can_be_woken_has_not_stalled));

@@ -1,4 +1,4 @@
-/* Records: how long they are there, and what is left of them. */
+/* Records: how long they are kept, and what is left afterwards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -41,12 +41,12 @@ static int released(struct house *house)
     CHECK_EQUAL(house_release(house, "c-1", 1), 0);
     is_missing(house, "c-1");
     is_gone(house, "c-1", "await tools.mark({}); text('a');");
-    CHECK_EQUAL(house_release(house, "c-1", 1), 0); /* asked again */
+    CHECK_EQUAL(house_release(house, "c-1", 1), 0); /* repeated */
     CHECK_EQUAL(bl_cell_release(house->session, "c-9", 1, &outcome, &house->fault), 0);
     CHECK_EQUAL(outcome, BL_CELL_RELEASE_MISSING);
     CHECK_EQUAL(house_create(house, "c-1", "text('other')"), BL_EREFUSED);
     CHECK_EQUAL(house->fault.code, BL_CELL_CONFLICT);
-    /* The oldest goes when there are too many. */
+    /* The oldest record is dropped when there are too many. */
     run_marked(house, "c-2");
     run_marked(house, "c-3");
     run_marked(house, "c-4");
@@ -74,7 +74,7 @@ static int created_twice(struct house *house)
     is_missing(house, "c-1");
     CHECK_EQUAL(house_create(house, "c-1", "await tools.mark({})"), 0);
     CHECK_EQUAL(house_create(house, "c-1", "await tools.mark({})"), 0);
-    /* Not the deadline: who asks again has less time left. */
+    /* The deadline does not count: a retry has less time left. */
     CHECK_EQUAL(house_create_limited(house, "c-1", "await tools.mark({})", 1000, 0, 0), 0);
     CHECK_EQUAL(house_create_limited(house, "c-1", "await tools.mark({})", 0, 1 << 20, 0),
                 BL_EREFUSED);
@@ -96,7 +96,7 @@ static int not_ended(struct house *house)
     return 0;
 }
 
-/* ---- How much there is ---- */
+/* ---- Limits ---- */
 
 static uint64_t memory_now(void)
 {
@@ -125,7 +125,7 @@ static uint64_t size_of_store(const struct house *house)
     return size;
 }
 
-/* Sanitizers keep what was freed. */
+/* Sanitizers keep freed memory. */
 static void check_memory(uint64_t before, uint64_t most)
 {
     uint64_t now = memory_now();
@@ -238,7 +238,7 @@ static int released_never(struct house *house)
     return 0;
 }
 
-/* By bytes, too: 64 MiB, or here so many that three fit. */
+/* Also by bytes: 64 MiB, or a limit for three records here. */
 static int released_never_large(struct house *house)
 {
     house->options.records_bytes_max = 350000;
@@ -252,7 +252,7 @@ static int released_never_large(struct house *house)
     return 0;
 }
 
-/* The session that holds most gives first. */
+/* The session with the most records loses one first. */
 static int fair(struct house *house)
 {
     struct bl_cell_session *other;
@@ -273,7 +273,7 @@ static int fair(struct house *house)
     return 0;
 }
 
-/* Records of a session, page by page, by id. */
+/* The cells of a session, page by page, by id. */
 static int listed(struct house *house)
 {
     const struct bl_json *value;
@@ -316,7 +316,7 @@ HOUSE_TEST(C29_unknown_ids_allocate_nothing, unknown_ids)
 HOUSE_TEST(C30_cells_that_are_released_leave_nothing, released_each)
 EMPTY_HOUSE_TEST(C30_cells_that_are_never_released_are_evicted, released_never)
 EMPTY_HOUSE_TEST(C30_records_are_bounded_by_bytes_too, released_never_large)
-EMPTY_HOUSE_TEST(C30_the_session_that_holds_most_gives_first, fair)
+EMPTY_HOUSE_TEST(C30_the_largest_session_is_evicted_from_first, fair)
 HOUSE_TEST(cells_are_listed_page_by_page, listed)
 
 SUITE(record, cmocka_unit_test(C13_a_released_or_evicted_cell_does_not_run_again),
@@ -326,5 +326,5 @@ SUITE(record, cmocka_unit_test(C13_a_released_or_evicted_cell_does_not_run_again
       cmocka_unit_test(C30_cells_that_are_released_leave_nothing),
       cmocka_unit_test(C30_cells_that_are_never_released_are_evicted),
       cmocka_unit_test(C30_records_are_bounded_by_bytes_too),
-      cmocka_unit_test(C30_the_session_that_holds_most_gives_first),
+      cmocka_unit_test(C30_the_largest_session_is_evicted_from_first),
       cmocka_unit_test(cells_are_listed_page_by_page));

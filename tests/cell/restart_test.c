@@ -1,4 +1,4 @@
-/* Hosts that are killed, and the ones after them on the same store. */
+/* Hosts that are killed, and later hosts on the same store. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 
 /* ---- Roles ----------------------------------------------------------------------------------- */
 
-/* Of the host that is killed; this process and the role agree. */
+/* Number of cells of the killed host; this process and the role use the same. */
 static unsigned killed_cells(void)
 {
     return figure_taking() ? 20 : (unsigned)suite_rounds(6, 20);
 }
 
-/* Many cells that never end; says the numbers of all workers, those that are ready, too. */
+/* Creates many cells that never end; reports the pids of all workers, with the spares. */
 int role_cells(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
@@ -38,7 +38,7 @@ int role_cells(void *argument BL_UNUSED)
     return 0;
 }
 
-/* One that has printed is terminated. */
+/* Terminates a cell that has printed. */
 int role_terminate(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
@@ -63,7 +63,7 @@ int role_complete(void *argument BL_UNUSED)
     _exit(3);
 }
 
-/* Printed, yielded once, observed. */
+/* A cell that has printed, yielded once and been observed. */
 int role_observe(void *argument BL_UNUSED)
 {
     struct house *house = bl_zalloc(sizeof *house);
@@ -76,7 +76,7 @@ int role_observe(void *argument BL_UNUSED)
     _exit(3);
 }
 
-/* ---- What is left of them -------------------------------------------------------------------- */
+/* ---- The next host --------------------------------------------------------------------------- */
 
 struct pids {
     int64_t all[64];
@@ -110,7 +110,7 @@ static int host_killed(struct house *house)
     CHECK_EQUAL(actor_end(&actor), -1);
     CHECK(house_until(all_gone, pids));
     CHECK(figure_since("C10 workers after kill -9 of their host", since_ns, 100));
-    /* All of them have an end in what comes after it. */
+    /* In the next host, all of them have an end. */
     house_open(house);
     for (unsigned i = 0; i + 2 < pids->count; i++) {
         snprintf(line, sizeof line, "c-%u", i);
@@ -126,7 +126,7 @@ static int host_killed(struct house *house)
     return 0;
 }
 
-/* The role runs into its fault; the house is then opened on what it left. */
+/* The role dies at its fault; then the house is opened on its store. */
 static void die_and_open(struct house *house, const char *role, const char *fault)
 {
     struct actor actor;
@@ -217,7 +217,7 @@ static int killed_decided(struct house *house)
     return 0;
 }
 
-/* While one host is there no other gets the session. */
+/* While one host lives, no other gets the session. */
 static int host_alive(struct house *house)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -247,7 +247,7 @@ static int host_alive(struct house *house)
     return 0;
 }
 
-/* With `forget` nothing is left of it. */
+/* After `forget`, nothing is left of the session. */
 static int forgotten(struct house *house)
 {
     struct bl_buffer receipt;
@@ -269,7 +269,7 @@ static int forgotten(struct house *house)
     return 0;
 }
 
-/* As a host leaves a cell that has not ended. */
+/* Leaves the records of a cell that has not ended, as a killed host does. */
 static void leave_cell(struct house *house, int64_t worker)
 {
     static const char digest[32] = "";
@@ -320,32 +320,32 @@ static int worker_not_on_record(struct house *house)
     CHECK_EQUAL(house->seen.type, BL_CELL_OBSERVE_TERMINATED);
     const struct bl_json *receipt = house->seen.terminated.receipt;
     CHECK(bl_json_is(bl_json_get(receipt, BL_TEXT("survivors")), BL_JSON_NULL));
-    CHECK(house_receipt_says(receipt, "unverified", "the last holder is not on record"));
+    CHECK(house_receipt_says(receipt, "unverified", "the last holder is unknown"));
     CHECK(house_receipt_says(receipt, "mechanism", "none"));
     house_close(house);
     return 0;
 }
 
 EMPTY_HOUSE_TEST(a_worker_that_outlives_its_host_is_a_survivor, worker_left)
-EMPTY_HOUSE_TEST(nothing_is_claimed_of_a_worker_that_is_not_on_record, worker_not_on_record)
+EMPTY_HOUSE_TEST(nothing_is_claimed_about_an_unrecorded_worker, worker_not_on_record)
 EMPTY_HOUSE_TEST(C10_a_killed_host_leaves_no_worker, host_killed)
-EMPTY_HOUSE_TEST(C26_a_host_killed_while_it_terminates_has_terminated, killed_terminating)
-EMPTY_HOUSE_TEST(C26_a_host_killed_when_it_had_terminated_keeps_the_record, killed_terminated)
-EMPTY_HOUSE_TEST(C27_a_host_killed_while_a_cell_completes_stores_nothing, killed_completing)
-EMPTY_HOUSE_TEST(C27_a_host_killed_when_a_cell_had_completed_keeps_all, killed_completed)
-EMPTY_HOUSE_TEST(C28_a_host_killed_at_an_admission_runs_it_once_at_most, killed_admitted)
-EMPTY_HOUSE_TEST(C28_a_host_killed_at_a_decision_says_the_same_after, killed_decided)
+EMPTY_HOUSE_TEST(C26_a_cell_terminated_during_a_kill_is_terminated, killed_terminating)
+EMPTY_HOUSE_TEST(C26_a_record_written_before_a_kill_is_kept, killed_terminated)
+EMPTY_HOUSE_TEST(C27_a_completion_cut_off_by_a_kill_stores_nothing, killed_completing)
+EMPTY_HOUSE_TEST(C27_a_completion_before_a_kill_is_kept, killed_completed)
+EMPTY_HOUSE_TEST(C28_a_cell_admitted_before_a_kill_runs_at_most_once, killed_admitted)
+EMPTY_HOUSE_TEST(C28_a_decision_before_a_kill_is_answered_again, killed_decided)
 EMPTY_HOUSE_TEST(a_session_of_a_live_host_is_busy, host_alive)
-EMPTY_HOUSE_TEST(a_forgotten_session_has_nothing, forgotten)
+EMPTY_HOUSE_TEST(a_forgotten_session_is_empty, forgotten)
 
 SUITE(restart, cmocka_unit_test(C10_a_killed_host_leaves_no_worker),
-      cmocka_unit_test(C26_a_host_killed_while_it_terminates_has_terminated),
-      cmocka_unit_test(C26_a_host_killed_when_it_had_terminated_keeps_the_record),
-      cmocka_unit_test(C27_a_host_killed_while_a_cell_completes_stores_nothing),
-      cmocka_unit_test(C27_a_host_killed_when_a_cell_had_completed_keeps_all),
-      cmocka_unit_test(C28_a_host_killed_at_an_admission_runs_it_once_at_most),
-      cmocka_unit_test(C28_a_host_killed_at_a_decision_says_the_same_after),
+      cmocka_unit_test(C26_a_cell_terminated_during_a_kill_is_terminated),
+      cmocka_unit_test(C26_a_record_written_before_a_kill_is_kept),
+      cmocka_unit_test(C27_a_completion_cut_off_by_a_kill_stores_nothing),
+      cmocka_unit_test(C27_a_completion_before_a_kill_is_kept),
+      cmocka_unit_test(C28_a_cell_admitted_before_a_kill_runs_at_most_once),
+      cmocka_unit_test(C28_a_decision_before_a_kill_is_answered_again),
       cmocka_unit_test(a_worker_that_outlives_its_host_is_a_survivor),
-      cmocka_unit_test(nothing_is_claimed_of_a_worker_that_is_not_on_record),
+      cmocka_unit_test(nothing_is_claimed_about_an_unrecorded_worker),
       cmocka_unit_test(a_session_of_a_live_host_is_busy),
-      cmocka_unit_test(a_forgotten_session_has_nothing));
+      cmocka_unit_test(a_forgotten_session_is_empty));

@@ -1,4 +1,4 @@
-/* How fast cells come up, and how many of them there can be. */
+/* How fast cells start, and how many there can be. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +16,18 @@ static int by_size(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
-/* Kills those that are ready, this moment: the next is to come up all the same. */
+/* Kills the current spares: the next cell must start nevertheless. */
 static void kill_spares(struct house *house)
 {
     BL_LIST_EACH (link, &house->host->pool.spares)
         kill((pid_t)BL_CONTAINER(link, struct cell_worker, link)->pid, SIGKILL);
 }
 
-/* Of one cell after the other: how long create and first output take. */
+/* Cells one after the other: measures create and first output. */
 static int one_by_one(struct house *house)
 {
     unsigned long rounds = suite_rounds(figure_taking() ? 200 : 100, 1000);
-    unsigned long kills = suite_rounds(25, 100); /* every so many */
+    unsigned long kills = suite_rounds(25, 100); /* one kill after this many cells */
     uint64_t *replies = bl_alloc(rounds * sizeof *replies),
              *outputs = bl_alloc(rounds * sizeof *outputs);
     char id[32];
@@ -88,7 +88,8 @@ static int prints_and_sleeps(struct house *house)
     return 0;
 }
 
-/* As many as there may be, all of the same source. `idle`: they leave the machine to each other. */
+/* Creates as many cells as possible, with the same source. `idle`: they leave the processors to
+ * each other. */
 static unsigned fill(struct house *house, const char *source, bool idle)
 {
     unsigned cells =
@@ -157,11 +158,11 @@ static int all_there(struct house *house)
 static int all_busy(struct house *house)
 {
     unsigned cells = fill(house, "text('a'); for (;;);", false);
-    /* The workers are busy and so are the processors: with two of them the median was seen at 104
-     * to 137 ms, which is chance for the most part. */
+    /* The workers are busy, and so are the processors: with two of them the median was between 104
+     * and 137 ms, mostly by chance. */
     double bound_ms = sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? 100 : 400;
     unsigned ended =
-        figure_taking() ? 7 : 1; /* each a figure: many busy cells take long to start */
+        figure_taking() ? 7 : 1; /* each of them a figure: many busy cells take long to start */
     struct bl_buffer ok;
     char id[16];
 
@@ -218,14 +219,14 @@ static int no_two_alike(struct house *house)
     return 0;
 }
 
-EMPTY_HOUSE_TEST(C1_cells_come_up_one_after_another_though_spares_are_killed, one_by_one)
+EMPTY_HOUSE_TEST(C1_cells_start_one_after_another_while_spares_are_killed, one_by_one)
 HOUSE_TEST(C2_a_cell_that_sleeps_is_created_at_once, prints_and_sleeps)
-EMPTY_HOUSE_TEST(C3_as_many_cells_as_there_may_be_come_up_and_end_together, all_there)
-EMPTY_HOUSE_TEST(C4_one_of_many_busy_cells_is_terminated_and_the_others_run_on, all_busy)
+EMPTY_HOUSE_TEST(C3_the_largest_number_of_cells_start_and_end_together, all_there)
+EMPTY_HOUSE_TEST(C4_one_of_many_busy_cells_is_terminated_and_the_others_continue, all_busy)
 EMPTY_HOUSE_TEST(C11_no_two_cells_share_random_numbers, no_two_alike)
 
-SUITE(speed, cmocka_unit_test(C1_cells_come_up_one_after_another_though_spares_are_killed),
+SUITE(speed, cmocka_unit_test(C1_cells_start_one_after_another_while_spares_are_killed),
       cmocka_unit_test(C2_a_cell_that_sleeps_is_created_at_once),
-      cmocka_unit_test(C3_as_many_cells_as_there_may_be_come_up_and_end_together),
-      cmocka_unit_test(C4_one_of_many_busy_cells_is_terminated_and_the_others_run_on),
+      cmocka_unit_test(C3_the_largest_number_of_cells_start_and_end_together),
+      cmocka_unit_test(C4_one_of_many_busy_cells_is_terminated_and_the_others_continue),
       cmocka_unit_test(C11_no_two_cells_share_random_numbers));

@@ -1,4 +1,4 @@
-/* Ends from outside: how fast, how surely, and told to whom. */
+/* Ends from outside: how fast, how reliably, and which callers get them. */
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #define SLEEP  "await tools.sleep({});"
 #define MINUTE 60000
 
-/* ---- Whatever the code does ---- */
+/* ---- Any code ---- */
 
 static void stopped(struct house *house, const char *id, const char *figure, const char *source)
 {
@@ -59,7 +59,7 @@ static bool has_worker(void *argument)
     return house_worker_pid(argument, "c-1") != 0;
 }
 
-/* The last rung of the ladder: the grace period, no shorter and no longer, and then SIGKILL. */
+/* The last stage: exactly the grace period, and then SIGKILL. */
 static int ignores_sigterm(struct house *house)
 {
     house_use_script(house, "trap '' TERM\nready\nexec sleep 60\n");
@@ -82,7 +82,7 @@ static int ignores_sigterm(struct house *house)
     return 0;
 }
 
-/* Told to end before a worker has read a line of it. */
+/* Terminated before the worker has read a line of the source. */
 static int stopped_at_once(struct house *house)
 {
     char id[16];
@@ -105,7 +105,7 @@ static int stopped_at_once(struct house *house)
     return 0;
 }
 
-/* ---- Told the same ---- */
+/* ---- The same answer for all ---- */
 
 static int stopped_by_many(struct house *house)
 {
@@ -175,7 +175,7 @@ static int stopped_after_its_end(struct house *house)
     return 0;
 }
 
-/* A caller who leaves does not take the stop along. */
+/* A caller that leaves does not take back the stop. */
 static int caller_left(struct house *house)
 {
     struct asker *asker = bl_zalloc(sizeof *asker);
@@ -195,9 +195,9 @@ static int caller_left(struct house *house)
     return 0;
 }
 
-/* ---- What was written before ---- */
+/* ---- Output before the stop ---- */
 
-/* Numbers in a row from `next` on; what follows them. */
+/* Checks that the numbers of the items continue at `next`. Returns the number that follows. */
 static uint64_t check_row(const struct bl_list *items, uint64_t next)
 {
     BL_LIST_EACH (link, items) {
@@ -238,9 +238,9 @@ static int flooded(struct house *house)
     return 0;
 }
 
-/* What stands in its socket when it is stopped was written before, and takes more reads than the
- * one that may be under way. This thread waits for it, and the cell for this thread: nothing is
- * read meanwhile. */
+/* Output in the socket at the time of the stop was written before it, and takes more reads than the
+ * one that may be in progress. This thread blocks until it is there, so the cell reads nothing
+ * meanwhile. */
 static int unread(struct house *house)
 {
     enum {
@@ -273,7 +273,7 @@ static int unread(struct house *house)
     return 0;
 }
 
-/* ---- With those above ---- */
+/* ---- Turns, sessions and hosts ---- */
 
 static int stopped_with_a_turn(struct house *house)
 {
@@ -305,8 +305,8 @@ static bool is_terminating(void *argument)
     return strcmp(house_state(argument, "c-1"), "terminating") == 0;
 }
 
-/* A cell is terminated; while that is under way the turn above it is stopped. Both receipts have
- * what the cell's calls left running. */
+/* While a cell is being terminated, the turn above it is stopped. Both receipts have the processes
+ * left by the cell's calls. */
 static int stopped_before_its_turn(struct house *house)
 {
     struct asker *asker = bl_zalloc(sizeof *asker);
@@ -357,7 +357,7 @@ static int close_session(void *argument)
     return 0;
 }
 
-/* The host ends while one of its sessions is being closed by another. */
+/* The host ends while another fiber closes one of its sessions. */
 static int stopped_while_closed(struct house *house)
 {
     struct closing closing = {house, house_session(house, "s-2")};
@@ -367,7 +367,7 @@ static int stopped_while_closed(struct house *house)
     CHECK_EQUAL(house_create(house, "c-1", "text('x'); for (;;);"), 0);
     house_await_output(house, "c-1", 1);
     house->session = first;
-    bl_list_remove(&closing.session->link); /* so that it is the first to be met */
+    bl_list_remove(&closing.session->link); /* so that it comes first */
     bl_list_push_front(&house->host->sessions, &closing.session->link);
     CHECK_EQUAL(bl_nursery_spawn(&house->nursery, NULL, "close", close_session, &closing, NULL), 0);
     bl_yield();
@@ -395,7 +395,7 @@ static int stopped_while_opened(struct house *house)
     return 0;
 }
 
-/* Closing meets an admission that the store then refuses. */
+/* A session is closed during an admission that the store then refuses. */
 struct creation {
     struct house *house;
     int code;
@@ -430,32 +430,31 @@ static int closed_while_created(struct house *house)
     return 0;
 }
 
-HOUSE_TEST(C5_terminate_ends_whatever_the_code_does, stopped_anyway)
+HOUSE_TEST(C5_terminate_ends_a_cell_in_any_code, stopped_anyway)
 HOUSE_TEST(C5_terminate_ends_a_cell_that_has_just_been_created, stopped_at_once)
 EMPTY_HOUSE_TEST(C5_a_worker_that_ignores_SIGTERM_is_killed_after_the_grace_period, ignores_sigterm)
-HOUSE_TEST(C20_all_who_terminate_are_told_the_same, stopped_by_many)
-HOUSE_TEST(C21_an_observer_and_who_terminates_are_told_the_same, stopped_while_observed)
+HOUSE_TEST(C20_all_terminates_get_the_same_answer, stopped_by_many)
+HOUSE_TEST(C21_observe_and_terminate_get_the_same_end, stopped_while_observed)
 HOUSE_TEST(C22_terminate_of_a_completed_cell_says_so_each_time, stopped_after_its_end)
-HOUSE_TEST(a_caller_who_leaves_does_not_take_the_stop_along, caller_left)
-HOUSE_TEST(survivors_of_a_cell_that_was_terminated_alone_are_in_the_receipt_above,
-           stopped_before_its_turn)
+HOUSE_TEST(a_caller_that_leaves_does_not_take_back_the_stop, caller_left)
+HOUSE_TEST(survivors_of_a_cell_terminated_alone_are_in_the_parent_receipt, stopped_before_its_turn)
 HOUSE_TEST(C31_a_flood_delays_neither_observe_nor_terminate, flooded)
-HOUSE_TEST(C31_what_was_written_before_the_stop_is_in_the_record, unread)
+HOUSE_TEST(C31_what_the_cell_wrote_before_the_stop_is_in_the_record, unread)
 HOUSE_TEST(a_cell_of_a_turn_ends_with_it, stopped_with_a_turn)
 HOUSE_TEST(a_host_ends_while_a_session_of_it_is_closed, stopped_while_closed)
 HOUSE_TEST(a_host_ends_while_a_session_of_it_is_opened, stopped_while_opened)
 HOUSE_TEST(a_session_is_closed_while_a_cell_of_it_is_admitted, closed_while_created)
 
-SUITE(terminate, cmocka_unit_test(C5_terminate_ends_whatever_the_code_does),
+SUITE(terminate, cmocka_unit_test(C5_terminate_ends_a_cell_in_any_code),
       cmocka_unit_test(C5_terminate_ends_a_cell_that_has_just_been_created),
       cmocka_unit_test(C5_a_worker_that_ignores_SIGTERM_is_killed_after_the_grace_period),
-      cmocka_unit_test(C20_all_who_terminate_are_told_the_same),
-      cmocka_unit_test(C21_an_observer_and_who_terminates_are_told_the_same),
+      cmocka_unit_test(C20_all_terminates_get_the_same_answer),
+      cmocka_unit_test(C21_observe_and_terminate_get_the_same_end),
       cmocka_unit_test(C22_terminate_of_a_completed_cell_says_so_each_time),
-      cmocka_unit_test(a_caller_who_leaves_does_not_take_the_stop_along),
-      cmocka_unit_test(survivors_of_a_cell_that_was_terminated_alone_are_in_the_receipt_above),
+      cmocka_unit_test(a_caller_that_leaves_does_not_take_back_the_stop),
+      cmocka_unit_test(survivors_of_a_cell_terminated_alone_are_in_the_parent_receipt),
       cmocka_unit_test(C31_a_flood_delays_neither_observe_nor_terminate),
-      cmocka_unit_test(C31_what_was_written_before_the_stop_is_in_the_record),
+      cmocka_unit_test(C31_what_the_cell_wrote_before_the_stop_is_in_the_record),
       cmocka_unit_test(a_cell_of_a_turn_ends_with_it),
       cmocka_unit_test(a_host_ends_while_a_session_of_it_is_closed),
       cmocka_unit_test(a_host_ends_while_a_session_of_it_is_opened),

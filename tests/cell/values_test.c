@@ -1,4 +1,4 @@
-/* What cells store for those after them. */
+/* Values that cells store for later cells. */
 #include <stdio.h>
 
 #include "helpers.h"
@@ -24,7 +24,7 @@ static int seen_by_the_next(struct house *house)
          "[1,\"x\",null]undefined");
     says(house, "c-3", "text(typeof load('gone') + typeof load('constructor'));",
          "undefinedundefined");
-    /* A thrown one has settled, too. */
+    /* A cell that throws has settled, too. */
     says(house, "c-4", "store('thrown', 1); throw new Error('x');", "");
     says(house, "c-5", "store('left', 2); exit(); store('left', 3);", "");
     says(house, "c-6", "text(load('thrown') + load('left'));", "3");
@@ -50,7 +50,7 @@ static int not_when_stopped(struct house *house)
     return 0;
 }
 
-/* `load` sees what there was when its cell was created. */
+/* `load` returns the values as of its cell's creation. */
 static int as_of_create(struct house *house)
 {
     says(house, "c-1", "store('k', 1)", "");
@@ -84,7 +84,7 @@ static int merged(struct house *house)
     snprintf(expected, sizeof expected, "%u", cells);
     says(house, "c-x", source, expected);
     CHECK_EQUAL(house->session->by_key.count, cells + 1);
-    /* All there after a restart. */
+    /* All values exist after a restart. */
     house_close(house);
     house_open(house);
     says(house, "c-y", source, expected);
@@ -93,7 +93,7 @@ static int merged(struct house *house)
 
 static int too_many_values(struct house *house)
 {
-    /* Each by itself is within its limit. */
+    /* Each cell alone stays within the limit. */
     static const char half[] = "const v = 'x'.repeat(1000000); for (let i = 0; i < 9; i++)"
                                " store('%s' + i, v); await tools.echo({}); text('a');";
     char source[256];
@@ -125,7 +125,7 @@ static int too_many_values(struct house *house)
     return 0;
 }
 
-/* Any string is a key, and any can be carried. */
+/* Any string can be a key or a value. */
 static int odd_strings(struct house *house)
 {
     static const char look[] =
@@ -153,7 +153,7 @@ static bool is_completing(void *argument)
     return cell->state == CELL_COMPLETING || cell_has_ended(cell);
 }
 
-/* The store refuses: nothing is written, and the outcome says so. */
+/* The store fails: nothing is written, and the outcome reports it. */
 static int store_fails(struct house *house)
 {
     CHECK_EQUAL(house_create(house, "c-1", "store('k', 1); text('a'); await tools.gate({});"), 0);
@@ -182,7 +182,7 @@ HOUSE_TEST(C44_a_cell_sees_the_values_as_of_its_creation, as_of_create)
 HOUSE_TEST(C44_cells_at_once_merge_their_keys_and_a_restart_keeps_them, merged)
 HOUSE_TEST(C44_values_over_their_limits_are_refused, too_many_values)
 HOUSE_TEST(C44_any_string_is_a_key, odd_strings)
-HOUSE_TEST(C44_a_store_that_refuses_gets_nothing_and_the_outcome_says_so, store_fails)
+HOUSE_TEST(C44_if_the_store_fails_nothing_is_stored_and_the_outcome_reports_it, store_fails)
 
 SUITE(values, cmocka_unit_test(C44_stored_values_are_seen_by_the_next_cell_of_the_session),
       cmocka_unit_test(C44_nothing_is_stored_by_a_cell_that_did_not_settle),
@@ -190,4 +190,4 @@ SUITE(values, cmocka_unit_test(C44_stored_values_are_seen_by_the_next_cell_of_th
       cmocka_unit_test(C44_cells_at_once_merge_their_keys_and_a_restart_keeps_them),
       cmocka_unit_test(C44_values_over_their_limits_are_refused),
       cmocka_unit_test(C44_any_string_is_a_key),
-      cmocka_unit_test(C44_a_store_that_refuses_gets_nothing_and_the_outcome_says_so));
+      cmocka_unit_test(C44_if_the_store_fails_nothing_is_stored_and_the_outcome_reports_it));

@@ -1,5 +1,5 @@
-/* The table of all frames, of clients and of the host. They are one union: a frame of one type has
- * no member that only others have. */
+/* The table of all frames of clients and of the host. They form one union: each type has its own
+ * members and no others. */
 #include <stdio.h>
 
 #include "codec.h"
@@ -10,20 +10,15 @@
 
 #define NAME(name, text)                 [name] = (text),
 #define CODE_NAME(name, text, retryable) [name] = (text),
-/* A stop has a reason: "none" is none. */
-#define REASON_NAME(name, text) [name] = (name) == BL_STOP_NONE ? NULL : (text),
 static const char *const operation_names[] = {CELL_OPERATION_TABLE(NAME)};
 static const char *const refusal_names[] = {BL_CELL_REFUSAL_TABLE(NAME)};
 static const char *const code_names[] = {BL_CELL_CODE_TABLE(CODE_NAME)};
-static const char *const reason_names[] = {BL_STOP_REASON_TABLE(REASON_NAME)};
 static const char *const input_names[] = {"object", "text"};
 static const char *const bye_names[] = {"superseded", "protocol", "too_slow", "shutting_down"};
 #undef NAME
 #undef CODE_NAME
-#undef REASON_NAME
 
 const struct bl_names cell_operations = BL_NAMES(operation_names);
-const struct bl_names cell_stop_reasons = BL_NAMES(reason_names);
 static const struct bl_names refusals = BL_NAMES(refusal_names), codes = BL_NAMES(code_names),
                              inputs = BL_NAMES(input_names), bye_reasons = BL_NAMES(bye_names);
 
@@ -103,14 +98,20 @@ static const struct bl_member label_element = {
 /* ---- Arguments of operations ----------------------------------------------------------------- */
 
 #define BL_RECORD_STRUCT struct bl_cell_tool
-static const struct bl_member tool_members[] = {
+static const struct bl_member tool_head_members[] = {
     BL_MEMBER_TEXT("name", name, .least = 1, .most = CELL_TOOL_NAME_MAX, .form = &cell_label_form,
                    .about = "Name of the tool, unique in its cell."),
     BL_MEMBER_TEXT("description", description),
     BL_MEMBER_ENUM("input", takes_text, &inputs,
-                   .about = "What the tool is called with: an object, or a string."),
-    /* In its canonical form: a create that is sent again, by a client that orders keys by chance,
-     * is the same create. */
+                   .about = "Type of the tool's input: an object, or a string."),
+    BL_MEMBER_END,
+};
+const struct bl_record cell_tool_head_record =
+    BL_RECORD("tool_head", struct bl_cell_tool, tool_head_members);
+static const struct bl_member tool_members[] = {
+    BL_MEMBER_INCLUDE(&cell_tool_head_record),
+    /* In canonical form, so that a repeated create stays the same create even if the client's JSON
+     * library orders keys at random. */
     BL_MEMBER_RAW("input_schema", schema, .object = true, .nullable = true, .canonical = true,
                   .about = "JSON Schema of the input."),
     BL_MEMBER_END,
@@ -119,7 +120,7 @@ static const struct bl_member tool_members[] = {
 static const struct bl_record tool_record = BL_RECORD("tool", struct bl_cell_tool, tool_members);
 static const struct bl_member tool_element = BL_ELEMENT(struct bl_cell_tool, &tool_record);
 
-/* Tools have different names, and fit into memory. */
+/* Names of tools must be unique, and their texts must fit into the limit. */
 static bool create_rule(const void *object, struct bl_record_fault *fault)
 {
     const struct bl_cell_create *create = &((const struct cell_frame *)object)->request.create;
@@ -154,15 +155,15 @@ static bool create_rule(const void *object, struct bl_record_fault *fault)
 static const struct bl_member limit_members[] = {
     BL_MEMBER_INTEGER("deadline_ms", request.create.deadline_ms, .optional = true, .least = 1,
                       .most = BL_CELL_DEADLINE_MS_MAX,
-                      .about = "Wall time from create on; the default is 30 minutes. A retry may "
-                               "have another."),
+                      .about = "Wall time from the creation of the cell; default: 30 minutes. A "
+                               "retry may have a different one."),
     BL_MEMBER_INTEGER("memory_bytes", request.create.memory_bytes, .optional = true, .least = 1,
                       .most = BL_CELL_MEMORY_MAX,
-                      .about = "Growth over an idle worker; the default is 64 MiB."),
+                      .about = "Growth over an idle worker; default: 64 MiB."),
     BL_MEMBER_INTEGER("output_bytes", request.create.output_bytes, .optional = true, .least = 1,
                       .most = BL_CELL_OUTPUT_MAX,
-                      .about = "Bytes of items as JSON, over the life of the cell; the default is "
-                               "4 MiB."),
+                      .about =
+                          "Bytes of items as JSON, over the life of the cell; default: 4 MiB."),
     BL_MEMBER_END,
 };
 static const struct bl_record limits_record = BL_RECORD_GROUP("limits", limit_members);
@@ -173,7 +174,7 @@ static const struct bl_member open_members[] = {
     BL_MEMBER_BOOLEAN("serves_tools", request.open.serves_tools,
                       .about = "The client answers tool_call for this session."),
     BL_MEMBER_INTEGER("linger_ms", request.open.linger_ms, .most = BL_CELL_LINGER_MS_MAX,
-                      .about = "How long its cells run on without a connection."),
+                      .about = "How long its cells continue without a connection."),
     BL_MEMBER_END,
 };
 static const struct bl_member create_members[] = {
@@ -200,8 +201,8 @@ static const struct bl_member terminate_members[] = {
     SESSION_ID,
     CELL_MEMBER_CELL_ID(request.terminate.cell_id),
     BL_MEMBER_STRING("terminate_id", request.terminate.terminate_id, .form = &cell_id_form,
-                     .about = "A request with the same id is the same terminate."),
-    BL_MEMBER_ENUM("reason", request.terminate.reason, &cell_stop_reasons),
+                     .about = "A request with the same id repeats the same terminate."),
+    BL_MEMBER_ENUM("reason", request.terminate.reason, &bl_stop_reasons),
     BL_MEMBER_END,
 };
 static const struct bl_member release_members[] = {
@@ -210,14 +211,14 @@ static const struct bl_member release_members[] = {
 static const struct bl_member list_members[] = {
     SESSION_ID,
     BL_MEMBER_STRING("after", request.list.after, .nullable = true, .form = &cell_id_form,
-                     .about = "Last cell of the list before; null starts at the first."),
+                     .about = "Last cell of the previous list; null starts at the first."),
     BL_MEMBER_INTEGER("max", request.list.max, .least = 1, .most = CELL_LIST_MAX),
     BL_MEMBER_END,
 };
 static const struct bl_member close_members[] = {
     SESSION_ID,
     BL_MEMBER_BOOLEAN("forget", request.close.forget,
-                      .about = "Delete the session's records and values, too."),
+                      .about = "Also delete the session's records and values."),
     BL_MEMBER_END,
 };
 #undef SESSION_ID
@@ -241,17 +242,28 @@ static const struct bl_record *const argument_records[] = {
     [CELL_CLOSE_SESSION] = &close_record,
 };
 
+#undef BL_RECORD_STRUCT
+#define BL_RECORD_STRUCT struct bl_cell_call_result
+static const struct bl_member call_error_members[] = {
+    BL_MEMBER_ENUM("kind", refusal, &refusals), BL_MEMBER_TEXT("message", message), BL_MEMBER_END};
+#undef BL_RECORD_STRUCT
+const struct bl_record cell_call_error_record =
+    BL_RECORD("call_error", struct bl_cell_call_result, call_error_members,
+              .about = "Why a nested call has no result.");
+
 /* ---- Frames of clients ----------------------------------------------------------------------- */
 
+#define BL_RECORD_STRUCT struct cell_frame
 #define REQUEST_ID(field)                                                                          \
     CELL_MEMBER_COUNT("id", field,                                                                 \
-                      .about = "Id of a request, in use by one at a time on its connection.")
+                      .about =                                                                     \
+                          "Id of the request, unique among those in progress on its connection.")
 #define CALL_ID                                                                                    \
     BL_MEMBER_STRING("call_id", call_id, .form = &cell_id_form,                                    \
                      .about = "Id of the nested call, unique in its cell.")
 #define SEQUENCE                                                                                   \
     BL_MEMBER_INTEGER("seq", seq, .least = 1, .most = CELL_REQUEST_MAX,                            \
-                      .about = "Notifications of a cell count from 1.")
+                      .about = "Number of the notification, from 1 in each cell.")
 #define NAMES(key, field, count, ...)                                                              \
     BL_MEMBER_ARRAY(key, field, count, &label_element, .distinct = true, .most = CELL_NAME_MAX,    \
                     __VA_ARGS__)
@@ -261,14 +273,14 @@ static const struct bl_choice reply_choice = {"op", &cell_operations, cell_ok_re
 
 static const struct bl_member hello_members[] = {
     BL_MEMBER_TEXT("client", hello.client, .least = 1, .most = CLIENT_MAX, .form = &cell_label_form,
-                   .about = "A newer hello of the same name supersedes this connection."),
+                   .about = "A newer hello with the same name supersedes this connection."),
     BL_MEMBER_ARRAY("versions", hello.versions, hello.version_count, &version_element,
                     .distinct = true, .least = 1, .most = CELL_NAME_MAX,
                     .about = "Versions of the protocol that the client knows."),
     NAMES("requires", hello.requires, hello.require_count,
-          .about = "Capabilities without which the client is to be rejected."),
+          .about = "Required capabilities: a host that lacks one rejects the client."),
     NAMES("wants", hello.wants, hello.want_count,
-          .about = "Other capabilities; none that is in requires."),
+          .about = "Optional capabilities; none may be in requires, too."),
     BL_MEMBER_END,
 };
 static const struct bl_member request_members[] = {
@@ -282,19 +294,9 @@ static const struct bl_member request_members[] = {
     BL_MEMBER_END,
 };
 static const struct bl_member cancel_members[] = {REQUEST_ID(cancel.id), BL_MEMBER_END};
-static const struct bl_member call_error_members[] = {
-    BL_MEMBER_ENUM("kind", tool_result.result.refusal, &refusals),
-    BL_MEMBER_TEXT("message", tool_result.result.message), BL_MEMBER_END};
-static const struct bl_record call_error_record =
-    BL_RECORD_GROUP("call_error", call_error_members, .about = "Why a nested call has no result.");
 static const struct bl_member tool_result_members[] = {
-    CELL_MEMBER_SESSION_ID(session_id),
-    CELL_MEMBER_CELL_ID(cell_id),
-    CALL_ID,
-    BL_MEMBER_JSON("ok", tool_result.ok, .either = true, BL_KNOWN(tool_result.result.ok),
-                   BL_ENCODED(tool_result.result.json), .about = "Any JSON value."),
-    BL_MEMBER_GROUP("err", &call_error_record, .either = true, BL_UNLESS(tool_result.result.ok)),
-    BL_MEMBER_END,
+    CELL_MEMBER_SESSION_ID(session_id), CELL_MEMBER_CELL_ID(cell_id),      CALL_ID,
+    CELL_MEMBER_CALL_OK(tool_result),   CELL_MEMBER_CALL_ERR(tool_result), BL_MEMBER_END,
 };
 static const struct bl_member notify_ack_members[] = {
     CELL_MEMBER_SESSION_ID(session_id), CELL_MEMBER_CELL_ID(cell_id), SEQUENCE, BL_MEMBER_END};
@@ -309,11 +311,12 @@ static const struct bl_record ready_limits_record =
     BL_RECORD_GROUP("host_limits", ready_limit_members);
 static const struct bl_member ready_members[] = {
     BL_MEMBER_INTEGER("version", ready.version, .least = CELL_VERSION, .most = CELL_VERSION,
-                      .about = "Version of the protocol that is spoken from here on."),
+                      .about = "Version of the protocol on this connection."),
     NAMES("capabilities", ready.capabilities, ready.capability_count,
-          .about = "Capabilities asked for that the host has."),
+          .about = "Requested capabilities that the host has."),
     BL_MEMBER_TEXT("instance", ready.instance, .least = 1, .most = CLIENT_MAX,
-                   .form = &cell_label_form, .about = "Another one each time a host starts."),
+                   .form = &cell_label_form,
+                   .about = "Id of the host, different after each start."),
     BL_MEMBER_GROUP("limits", &ready_limits_record),
     BL_MEMBER_END,
 };
@@ -398,7 +401,7 @@ static bool hello_rule(const void *object, struct bl_record_fault *fault)
             if (fault != NULL) {
                 *fault = (struct bl_record_fault){0};
                 snprintf(fault->path, sizeof fault->path, "/wants/%zu", i);
-                snprintf(fault->message, sizeof fault->message, "it is in requires, too");
+                snprintf(fault->message, sizeof fault->message, "also in requires");
             }
             return false;
         }
@@ -415,7 +418,7 @@ FRAME(request, "A request of a client; its answer is a reply with the same id.")
 FRAME(tool_result, "A client's answer to a tool_call: either ok or err.");
 FRAME(notify_ack, "A client has received a notification.");
 FRAME(ready, "The host has accepted a hello.");
-FRAME(rejected, "The host has not accepted a hello, and closes the connection.");
+FRAME(rejected, "The host rejects a hello, and closes the connection.");
 FRAME(reply, "The answer to a request: either ok or err.");
 FRAME(tool_call, "The host asks the client to run a nested call.");
 FRAME(tool_cancel, "The host no longer needs the result of a nested call.");
@@ -425,8 +428,7 @@ FRAME(bye, "The host closes this connection, and nothing else.");
 #undef FRAME
 const struct bl_record cell_cancel_record = BL_RECORD(
     "cell:cancel", struct cell_frame, cancel_members, .document = true, .of = &cell_frame_record,
-    .about = "The client no longer waits for that request, which is answered all the "
-             "same.");
+    .about = "The client no longer waits for the request, which is still answered.");
 
 static const char *const frame_names[] = {
     [CELL_FRAME_HELLO] = "hello",
@@ -466,8 +468,8 @@ static const struct bl_member frame_members[] = {BL_MEMBER_ENUM("type", type, &f
 #undef BL_RECORD_STRUCT
 const struct bl_record cell_frame_record = BL_RECORD(
     "cell:frame", struct cell_frame, frame_members, .kinds = frame_kinds, .document = true,
-    .about = "One frame, of either side: 4 bytes, the length, unsigned and big-endian, "
-             "then so many bytes of this in UTF-8.");
+    .about = "One frame of either side: 4 bytes of length, unsigned and big-endian, "
+             "followed by that many bytes of this JSON in UTF-8.");
 
 /* ---- Why an operation is refused ------------------------------------------------------------- */
 
@@ -479,11 +481,11 @@ const struct bl_record cell_frame_record = BL_RECORD(
     BL_MEMBER_WORD("cell_id", id, .most = CELL_ID_MAX, .form = &cell_id_form,                      \
                    .about = "Id of the cell, unique in its session."),
 #define FAULT_DETAIL                                                                               \
-    BL_MEMBER_WORD("detail", detail, .cut = true, .about = "What the machine or the store said."),
+    BL_MEMBER_WORD("detail", detail, .cut = true, .about = "Error of the system or of the store."),
 static const struct bl_member generation_element = {
     .type = BL_TYPE_INTEGER, .size = sizeof(uint64_t), .least = 1, .most = CELL_REQUEST_MAX};
 
-/* What an err has besides code, message and retryable; and when there is one. */
+/* For each code: the members besides code, message and retryable, and when the code is used. */
 #define MORE_BL_CELL_BAD_REQUEST                                                                   \
     BL_MEMBER_WORD("path", path, .cut = true, .about = "JSON pointer into args."),
 #define MORE_BL_CELL_UNSUPPORTED      BL_MEMBER_WORD("op", op, .cut = true),
@@ -506,20 +508,20 @@ static const struct bl_member generation_element = {
 #define MORE_BL_CELL_STORE_FAILED       FAULT_DETAIL
 #define MORE_BL_CELL_SHUTTING_DOWN
 #define MORE_BL_CELL_INTERNAL           FAULT_DETAIL
-#define WHEN_BL_CELL_BAD_REQUEST        "Something in args does not fit."
-#define WHEN_BL_CELL_UNSUPPORTED        "There is no such operation."
+#define WHEN_BL_CELL_BAD_REQUEST        "A value in args is invalid."
+#define WHEN_BL_CELL_UNSUPPORTED        "The operation is unknown."
 #define WHEN_BL_CELL_SESSION_NOT_OPEN   "This connection has not opened the session."
-#define WHEN_BL_CELL_CONFLICT           "The id was admitted with other content."
-#define WHEN_BL_CELL_GONE               "The id was used, and does not run twice."
-#define WHEN_BL_CELL_WRONG_GENERATION   "Neither retained nor the next one."
+#define WHEN_BL_CELL_CONFLICT           "The id was admitted with different content."
+#define WHEN_BL_CELL_GONE               "The id was used before, and does not run again."
+#define WHEN_BL_CELL_WRONG_GENERATION   "The generation is neither retained nor the next one."
 #define WHEN_BL_CELL_NOT_TERMINAL       "The cell has not ended."
 #define WHEN_BL_CELL_SESSION_BUSY       "Another live host holds the session."
-#define WHEN_BL_CELL_LIMIT_REACHED      "A limit is reached."
+#define WHEN_BL_CELL_LIMIT_REACHED      "A limit was reached."
 #define WHEN_BL_CELL_CANCELLED          "The caller cancelled the request."
 #define WHEN_BL_CELL_WORKER_UNAVAILABLE "No worker can start on this machine."
-#define WHEN_BL_CELL_STORE_FAILED       "The store refused; nothing was written."
+#define WHEN_BL_CELL_STORE_FAILED       "The store failed; nothing was written."
 #define WHEN_BL_CELL_SHUTTING_DOWN      "The host is shutting down."
-#define WHEN_BL_CELL_INTERNAL           "A fault of the host itself."
+#define WHEN_BL_CELL_INTERNAL           "An error of the host itself."
 
 #define FAULT_KIND(code, text, retried)                                                            \
     static const struct bl_member code##_members[] = {                                             \

@@ -1,7 +1,7 @@
-/* Outcomes: what operations answer, and what outcomes consist of. */
+/* Outcomes of operations, and the items and errors in them. */
 #include "codec.h"
 
-/* CELL_ERROR: bytes of its texts. */
+/* Largest sizes of the texts of a cell error, in bytes. */
 #define ERROR_NAME_MAX 256u
 #define ERROR_TEXT_MAX 4096u
 
@@ -48,16 +48,6 @@ const struct bl_record bl_cell_item_record =
     BL_RECORD("cell:item", struct bl_cell_item, item_members, .kinds = item_kinds, .document = true,
               .about = "One item of a cell's output.");
 
-int cell_item_write(struct bl_json_writer *writer, const struct bl_json *item)
-{
-    struct bl_cell_item read;
-
-    if (bl_record_view(NULL, &bl_cell_item_record, item, &read, NULL) != 0)
-        return BL_EPARSE;
-    bl_record_write(writer, &bl_cell_item_record, &read);
-    return 0;
-}
-
 /* ---- Errors of cells ------------------------------------------------------------------------- */
 
 #define KIND_NAME(name, text) [name] = (text),
@@ -80,8 +70,9 @@ const char *bl_cell_error_kind_name(enum bl_cell_error_kind kind)
             BL_MEMBER_TEXT("message", message, .most = ERROR_TEXT_MAX, .cut = (cuts),              \
                            .about = "At most 4 KiB of UTF-8."),                                    \
             BL_MEMBER_TEXT("stack", stack, .most = ERROR_TEXT_MAX, .cut = (cuts),                  \
-                           .about = "Lines of the source as it was sent: at f (cell.mjs:3:7). At " \
-                                    "most 4 KiB of UTF-8."),                                       \
+                           .about =                                                                \
+                               "Frames such as: at f (cell.mjs:3:7), with lines of the source as " \
+                               "sent. At most 4 KiB of UTF-8."),                                   \
             BL_MEMBER_END,                                                                         \
     }
 static const struct bl_member error_members[] = ERROR_MEMBERS(false);
@@ -89,86 +80,29 @@ static const struct bl_member worker_error_members[] = ERROR_MEMBERS(true);
 #undef BL_RECORD_STRUCT
 const struct bl_record bl_cell_error_record =
     BL_RECORD("cell:cell_error", struct bl_cell_error, error_members, .document = true,
-              .about = "Why a cell that ended by itself did not end well.");
-/* As a worker says it: however long. */
-static const struct bl_record worker_error_record =
+              .about = "Why a cell that ended by itself failed.");
+const struct bl_record cell_worker_error_record =
     BL_RECORD("worker_error", struct bl_cell_error, worker_error_members);
 
-int cell_error_read(struct bl_arena *arena, const struct bl_json *value,
-                    struct bl_cell_error *ret_error)
-{
-    return bl_record_read(arena, &worker_error_record, value, ret_error, NULL);
-}
+/* ---- Cells of a list ------------------------------------------------------------------------- */
 
-/* ---- Receipts, and cells of a list ----------------------------------------------------------- */
-
-static const char *const mechanism_names[] = {"none", "subreaper", "cgroup2", "pidns"};
-static const char *const unit_names[] = {"model",   "tool", "cell", "agent",
-                                         "command", "turn", "task"};
-static const char *const fate_names[] = {"finished", "aborted", "killed", "never_started",
-                                         "unknown"};
-static const char *const state_names[] = {"running", "completing", "completed", "terminating",
-                                          "terminated"};
-static const struct bl_names mechanisms = BL_NAMES(mechanism_names), units = BL_NAMES(unit_names),
-                             fates = BL_NAMES(fate_names), states = BL_NAMES(state_names);
-
-/* A receipt is kept as the JSON that it is: this is what is checked of it. */
-struct receipt_unit {
-    struct bl_text kind, id, fate;
+static const char *const state_names[] = {
+    [CELL_RUNNING] = "running",       [CELL_COMPLETING] = "completing",
+    [CELL_COMPLETED] = "completed",   [CELL_TERMINATING] = "terminating",
+    [CELL_TERMINATED] = "terminated",
 };
-
-struct receipt {
-    struct bl_text id, scope, origin, requested_at, mechanism, unverified;
-    enum bl_stop_reason reason;
-    double observed_ms, quiet_ms;
-    bool cancel_observed;
-    int64_t survivors; /* -1: null, the proof failed, and `unverified` says why */
-    const struct bl_json *const *background;
-    const struct receipt_unit *units;
-    size_t background_count, unit_count;
-};
-
-#define BL_RECORD_STRUCT struct receipt_unit
-static const struct bl_member unit_members[] = {
-    BL_MEMBER_TEXT("kind", kind, .names = &units), BL_MEMBER_TEXT("id", id),
-    BL_MEMBER_TEXT("fate", fate, .names = &fates), BL_MEMBER_END};
-#undef BL_RECORD_STRUCT
-static const struct bl_record unit_record = BL_RECORD("unit", struct receipt_unit, unit_members);
-static const struct bl_member unit_element = BL_ELEMENT(struct receipt_unit, &unit_record);
-static const struct bl_member background_element = {
-    .type = BL_TYPE_JSON, .size = sizeof(struct bl_json *), .object = true};
-
-#define BL_RECORD_STRUCT struct receipt
-static const struct bl_member receipt_members[] = {
-    BL_MEMBER_TEXT("id", id, .least = 1),
-    BL_MEMBER_TEXT("scope", scope, .least = 1),
-    BL_MEMBER_ENUM("reason", reason, &cell_stop_reasons),
-    BL_MEMBER_TEXT("origin", origin),
-    BL_MEMBER_TEXT("requested_at", requested_at, .least = 1),
-    BL_MEMBER_NUMBER("observed_ms", observed_ms),
-    BL_MEMBER_NUMBER("quiet_ms", quiet_ms),
-    BL_MEMBER_TEXT("mechanism", mechanism, .names = &mechanisms),
-    BL_MEMBER_BOOLEAN("cancel_observed", cancel_observed),
-    BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = -1,
-                      .most = CELL_REQUEST_MAX),
-    BL_MEMBER_TEXT("unverified", unverified, .optional = true, .least = 1),
-    BL_MEMBER_ARRAY("background", background, background_count, &background_element),
-    BL_MEMBER_ARRAY("units", units, unit_count, &unit_element),
-    BL_MEMBER_END,
-};
-#undef BL_RECORD_STRUCT
-static const struct bl_record receipt_record =
-    BL_RECORD("receipt", struct receipt, receipt_members, .document = true);
+const struct bl_names cell_states = BL_NAMES(state_names);
 
 #define BL_RECORD_STRUCT struct cell_listed
 static const struct bl_member listed_cell_members[] = {
     CELL_MEMBER_CELL_ID(cell_id),
-    BL_MEMBER_STRING("state", state, .names = &states),
-    CELL_MEMBER_COUNT("generation", generation, .about = "The latest that is decided; 0: none."),
+    BL_MEMBER_ENUM("state", state, &cell_states),
+    CELL_MEMBER_COUNT("generation", generation,
+                      .about = "The latest decided generation; 0 if none."),
     CELL_MEMBER_COUNT("age_ms", age_ms),
     CELL_MEMBER_COUNT("deadline_left_ms", deadline_left_ms),
     CELL_MEMBER_COUNT("undelivered_bytes", undelivered_bytes),
-    CELL_MEMBER_COUNT("calls", calls, .about = "Nested calls that run."),
+    CELL_MEMBER_COUNT("calls", calls, .about = "Nested calls in progress."),
     CELL_MEMBER_COUNT("timers", timers),
     BL_MEMBER_END,
 };
@@ -185,6 +119,8 @@ static const struct bl_member listed_cell_element =
     CELL_MEMBER_CELL_ID(cell_id), CELL_MEMBER_GENERATION(generation),                              \
         BL_MEMBER_LIST("content_items", items, &bl_cell_item_record, struct bl_cell_item, link,    \
                        BL_ENCODED(items_json))
+/* Kept as JSON; the receipt of a newer host may have more members. */
+#define RECEIPT .record = &bl_receipt_record, .extensible = true, BL_ENCODED(receipt_json)
 static const struct bl_member of_cell_members[] = {CELL_MEMBER_CELL_ID(cell_id), BL_MEMBER_END};
 static const struct bl_member of_session_members[] = {CELL_MEMBER_SESSION_ID(session_id),
                                                       BL_MEMBER_END};
@@ -197,20 +133,20 @@ static const struct bl_member yielded_members[] = {
 static const struct bl_member completed_members[] = {
     OUTPUT, BL_MEMBER_POINTER("error", error, &bl_cell_error_record, .nullable = true),
     CELL_MEMBER_COUNT("stopped_calls", stopped_calls,
-                      .about = "Nested calls that still ran at the end, and were stopped."),
+                      .about =
+                          "Nested calls that were still running at the end, and were stopped."),
     BL_MEMBER_END};
 static const struct bl_member terminated_members[] = {
-    OUTPUT, BL_MEMBER_JSON("receipt", receipt, .record = &receipt_record, BL_ENCODED(receipt_json)),
-    BL_MEMBER_END};
+    OUTPUT, BL_MEMBER_JSON("receipt", receipt, RECEIPT), BL_MEMBER_END};
 static const struct bl_member listed_members[] = {
     CELL_MEMBER_SESSION_ID(session_id),
     BL_MEMBER_ARRAY("cells", cells, cell_count, &listed_cell_element),
-    BL_MEMBER_BOOLEAN("more", more, .about = "There are others after the last of these."),
+    BL_MEMBER_BOOLEAN("more", more, .about = "More cells follow the last of these."),
     BL_MEMBER_END};
 static const struct bl_member closed_members[] = {
     CELL_MEMBER_SESSION_ID(session_id),
-    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .record = &receipt_record,
-                   BL_ENCODED(receipt_json), .about = "null when nothing was stopped."),
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, RECEIPT,
+                   .about = "null when nothing was stopped."),
     BL_MEMBER_END};
 
 #define OUTCOME(type, table, text)                                                                 \
@@ -218,13 +154,13 @@ static const struct bl_member closed_members[] = {
         BL_RECORD(#type, struct cell_ok, table##_members, .about = (text))
 OUTCOME(opened, of_session, "The session is open on this connection.");
 OUTCOME(created, of_cell, "The cell is admitted.");
-OUTCOME(yielded, yielded, "The cell runs on.");
+OUTCOME(yielded, yielded, "The cell is still running.");
 OUTCOME(completed, completed, "The cell ended by itself.");
 OUTCOME(terminated, terminated, "The cell was stopped.");
-OUTCOME(missing, of_cell, "There is no record: never admitted, released, or evicted.");
+OUTCOME(missing, of_cell, "The cell has no record: never admitted, released, or evicted.");
 OUTCOME(released, of_cell, "The record is deleted.");
-OUTCOME(listed, listed, "Cells of the session, by their ids.");
-OUTCOME(closed, closed, "The session is closed, and nothing of it runs.");
+OUTCOME(listed, listed, "Cells of the session, sorted by id.");
+OUTCOME(closed, closed, "The session is closed, and none of its cells runs.");
 #undef OUTCOME
 static const struct bl_record *const ok_kinds[] = {
     [CELL_OK_OPENED] = &opened_record,         [CELL_OK_CREATED] = &created_record,
@@ -248,50 +184,51 @@ static const struct bl_record *const ok_kinds[] = {
     static const struct bl_names operation##_oks = BL_NAMES(operation##_ok_names);                 \
     static const struct bl_member operation##_ok_members[] = {                                     \
         BL_MEMBER_ENUM("type", type, &operation##_oks), BL_MEMBER_END};                            \
-    static const struct bl_record operation##_ok_record =                                          \
+    const struct bl_record cell_##operation##_ok_record =                                          \
         BL_RECORD(record_name, struct cell_ok, operation##_ok_members, .kinds = ok_kinds,          \
                   .document = true, .about = (text))
-UNION(open, "cell:open_session.ok", "What open_session answers.", OPENED);
-UNION(create, "cell:create_cell.ok", "What create_cell answers, at admission.", CREATED);
-UNION(observe, "cell:observe.ok", "What observe answers.", YIELDED, COMPLETED, TERMINATED, MISSING);
-UNION(terminate, "cell:terminate.ok", "What terminate answers: never that the cell has yielded.",
-      COMPLETED, TERMINATED, MISSING);
-UNION(release, "cell:release.ok", "What release answers.", RELEASED, MISSING);
-UNION(list, "cell:list.ok", "What list answers.", LISTED);
-UNION(close, "cell:close_session.ok", "What close_session answers.", CLOSED);
-UNION(any, "any.ok", "What any operation answers.", OPENED, CREATED, YIELDED, COMPLETED, TERMINATED,
-      MISSING, RELEASED, LISTED, CLOSED);
+UNION(open, "cell:open_session.ok", "The answer of open_session.", OPENED);
+UNION(create, "cell:create_cell.ok", "The answer of create_cell, at admission.", CREATED);
+UNION(observe, "cell:observe.ok", "The answer of observe.", YIELDED, COMPLETED, TERMINATED,
+      MISSING);
+UNION(terminate, "cell:terminate.ok", "The answer of terminate, which is never yielded.", COMPLETED,
+      TERMINATED, MISSING);
+UNION(release, "cell:release.ok", "The answer of release.", RELEASED, MISSING);
+UNION(list, "cell:list.ok", "The answer of list.", LISTED);
+UNION(close, "cell:close_session.ok", "The answer of close_session.", CLOSED);
+UNION(any, "any.ok", "The answer of any operation.", OPENED, CREATED, YIELDED, COMPLETED,
+      TERMINATED, MISSING, RELEASED, LISTED, CLOSED);
 #undef BL_RECORD_STRUCT
 
 const struct bl_record *const cell_ok_records[] = {
-    [CELL_OPEN_SESSION] = &open_ok_record,   [CELL_CREATE_CELL] = &create_ok_record,
-    [CELL_OBSERVE] = &observe_ok_record,     [CELL_TERMINATE] = &terminate_ok_record,
-    [CELL_RELEASE] = &release_ok_record,     [CELL_LIST] = &list_ok_record,
-    [CELL_CLOSE_SESSION] = &close_ok_record,
+    [CELL_OPEN_SESSION] = &cell_open_ok_record,   [CELL_CREATE_CELL] = &cell_create_ok_record,
+    [CELL_OBSERVE] = &cell_observe_ok_record,     [CELL_TERMINATE] = &cell_terminate_ok_record,
+    [CELL_RELEASE] = &cell_release_ok_record,     [CELL_LIST] = &cell_list_ok_record,
+    [CELL_CLOSE_SESSION] = &cell_close_ok_record,
 };
 
 void cell_ok_write(struct bl_json_writer *writer, const struct cell_ok *ok)
 {
-    bl_record_write(writer, &any_ok_record, ok);
+    bl_record_write(writer, &cell_any_ok_record, ok);
 }
 
-static int outcome_refuse(struct bl_error *error, const char *what, enum cell_operation operation,
-                          const struct bl_record_fault *fault)
+static int outcome_refuse(struct bl_error *error, enum cell_operation operation,
+                          const char *message)
 {
-    char message[320];
-
-    bl_record_fault_text(fault, message, sizeof message);
-    return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, what, cell_operation_name(operation), "%s",
-                        message);
+    return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, "read an outcome",
+                        cell_operation_name(operation), "%s", message);
 }
 
-int cell_ok_check(enum cell_operation operation, const struct bl_json *ok, struct bl_error *error)
+int cell_ok_read(struct bl_arena *arena, enum cell_operation operation, const struct bl_json *value,
+                 struct cell_ok *ret_ok, struct bl_error *error)
 {
     struct bl_record_fault fault;
+    char message[320];
 
-    if (bl_record_check(cell_ok_records[operation], ok, &fault) == 0)
+    if (bl_record_view(arena, cell_ok_records[operation], value, ret_ok, &fault) == 0)
         return 0;
-    return outcome_refuse(error, "read an answer", operation, &fault);
+    bl_record_fault_text(&fault, message, sizeof message);
+    return outcome_refuse(error, operation, message);
 }
 
 /* ---- Outcomes in C --------------------------------------------------------------------------- */
@@ -299,20 +236,16 @@ int cell_ok_check(enum cell_operation operation, const struct bl_json *ok, struc
 static int outcome_read(struct bl_arena *arena, struct bl_text json, enum cell_operation operation,
                         struct cell_ok *ret_ok, struct bl_error *error)
 {
-    const char *const what = "read an outcome";
-    struct bl_record_fault fault;
     const struct bl_json *root;
     char message[256];
 
     if (cell_json_read(arena, json, &root, message, sizeof message) != 0)
-        return bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, what, cell_operation_name(operation),
-                            "%s", message);
-    if (bl_record_view(arena, cell_ok_records[operation], root, ret_ok, &fault) == 0)
-        return 0;
-    return outcome_refuse(error, what, operation, &fault);
+        return outcome_refuse(error, operation, message);
+    return cell_ok_read(arena, operation, root, ret_ok, error);
 }
 
-/* Its head moves, and with it what its first and its last element point to. */
+/* Moves the items one by one: the first and the last point to their list head, so a copy of the
+ * head would break them. */
 static void outcome_take_items(struct bl_list *out, struct bl_list *items)
 {
     bl_list_init(out);

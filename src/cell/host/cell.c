@@ -1,4 +1,4 @@
-/* The life of one cell: a worker, what it says, its end. */
+/* The life of one cell: its worker, the worker's frames, its end. */
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
@@ -6,22 +6,16 @@
 #include "cell/worker/protocol.h"
 #include "host.h"
 
-/* For what is written down at an end, and for what it waits for. */
+/* Time limit for writing an end, and for what that waits for. */
 #define END_NS_MAX (30 * BL_NS_PER_S)
-/* While more than all cells together may hold waits to be read. */
+/* How long to pause while the undelivered output of all cells is over its limit. */
 #define FULL_NS (5 * BL_NS_PER_MS)
-/* Workers besides the spares that may die before they have read what they are to run. */
+/* Extra tries, besides the number of spares, for workers that die before they have read `start`. */
 #define BEGIN_TRIES 3u
 
-static const char *const state_names[] = {
-    [CELL_ADMITTING] = "running",     [CELL_RUNNING] = "running",
-    [CELL_COMPLETING] = "completing", [CELL_TERMINATING] = "terminating",
-    [CELL_COMPLETED] = "completed",   [CELL_TERMINATED] = "terminated",
-};
-
-const char *cell_state_name(enum cell_state state)
+static const char *cell_state_name(enum cell_state state)
 {
-    return state_names[state];
+    return state == CELL_ADMITTING ? "admitting" : bl_names_get(&cell_states, state);
 }
 
 bool cell_has_ended(const struct cell *cell)
@@ -121,7 +115,8 @@ static int write_started(void *context, struct bl_error *error)
                                  cell->worker->pid_started, error);
 }
 
-/* A worker of its own. That it is not known in the store who it is costs a proof, no more. */
+/* Takes a spare, or starts a worker. If the store cannot record its pid, only a later proof is
+ * lost. */
 static int find_worker(struct cell *cell)
 {
     struct bl_cell_host *host = cell->session->host;
@@ -145,13 +140,19 @@ static int find_worker(struct cell *cell)
 
 static int send_start(struct cell *cell)
 {
-    BL_AUTO_BUFFER(start, SIZE_MAX);
+    struct cell_worker_frame frame = {.type = CELL_WORKER_START,
+                                      .start = {.source = cell->source,
+                                                .tools = cell->tools,
+                                                .tool_count = cell->tool_count,
+                                                .values = cell->values->json,
+                                                .memory_bytes = cell->memory_bytes,
+                                                .output_bytes = cell->output_bytes,
+                                                .notify = cell->session->port.notify != NULL}};
 
-    cell_write_start(cell, &start);
-    return cell_worker_send(cell->worker, bl_buffer_text(&start));
+    return cell_worker_send(cell->worker, &frame);
 }
 
-/* What has come, once. Others have their turn before the next. */
+/* Reads once from the worker. The caller yields before the next read. */
 static int cell_read_some(struct cell *cell, bl_line_take *take)
 {
     struct bl_cell_host *host = cell->session->host;
@@ -169,9 +170,9 @@ static int cell_read_some(struct cell *cell, bl_line_take *take)
     return code;
 }
 
-/* A worker, what it is to run, and the first that it says. A spare may die at any moment, and all
- * of them at once: one that had not read to the end what it is to run has run nothing of it, and
- * another does. */
+/* Finds a worker, sends `start`, and reads its first frames. Spares may die at any moment, even all
+ * at once. A worker that had not read `start` to its end has run nothing of the cell, so another
+ * one is tried. */
 static int host_cell_begin(struct cell *cell)
 {
     unsigned tries = cell->session->host->pool.wanted + BEGIN_TRIES;
@@ -185,7 +186,7 @@ static int host_cell_begin(struct cell *cell)
         code = send_start(cell);
         if (code == 0) {
             code = cell_read_some(cell, cell_take_frame);
-            unread = code == BL_ESYSTEM; /* reset: so it is where something was not read */
+            unread = code == BL_ESYSTEM; /* ECONNRESET: the peer closed with unread data */
         } else {
             unread = code == BL_EPIPE || code == BL_ESYSTEM;
         }
@@ -199,7 +200,7 @@ static int host_cell_begin(struct cell *cell)
     return code;
 }
 
-/* Until it is over, by itself (BL_ECLOSED) or by a stop. */
+/* Runs the cell until it ends by itself (BL_ECLOSED) or is stopped. */
 static int host_cell_run(struct cell *cell)
 {
     struct bl_cell_host *host = cell->session->host;
@@ -215,15 +216,14 @@ static int host_cell_run(struct cell *cell)
     }
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT || code == BL_ECLOSED)
         return code;
-    cell_lose(cell, code == BL_EPARSE || code == BL_ELIMIT
-                        ? "the worker said something else than it may"
-                        : "the worker has gone");
+    cell_lose(cell, code == BL_EPARSE || code == BL_ELIMIT ? "the worker violated the protocol"
+                                                           : "the worker exited unexpectedly");
     return BL_ECLOSED;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* What a worker that is gone had written; nothing waits for it. */
+/* Reads the remaining output of an ended worker. Nothing waits for it. */
 static void read_to_end(struct cell *cell)
 {
     struct bl_scope shield;
@@ -235,7 +235,7 @@ static void read_to_end(struct cell *cell)
     bl_shield_end(&shield);
 }
 
-/* What is remembered of a first yield that nobody has asked for becomes generation 1. */
+/* Makes a remembered first yield that was never observed generation 1. */
 static void decide_remembered(struct cell *cell)
 {
     struct bl_json_writer writer;
@@ -260,7 +260,7 @@ static void decide_remembered(struct cell *cell)
     cell->first_yield = SIZE_MAX;
 }
 
-/* The terminal outcome, with all that no outcome has yet. */
+/* Returns the terminal outcome, with all output that no earlier outcome has. */
 static struct cell_outcome *make_terminal(struct cell *cell, struct bl_text receipt)
 {
     struct bl_text items = bl_buffer_text(&cell->output);
@@ -280,9 +280,9 @@ static struct cell_outcome *make_terminal(struct cell *cell, struct bl_text rece
     return cell_outcome_new(cell->generation + 1, &json);
 }
 
-/* What could not be stored is said in a record without it. Refused again, that is known to this
- * host alone, and one that comes after it finds no end; or it says that the first is there after
- * all. */
+/* Writes a second record, which reports the store's failure and has no values. If the store refuses
+ * it, too, only this host knows the end, and the next host finds the cell unfinished. BL_EEXIST
+ * means that the first write took effect after all; then its outcome counts. */
 static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_outcome *first,
                                               struct bl_error *error)
 {
@@ -293,7 +293,7 @@ static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_out
     cell->error = (struct bl_cell_error){
         .kind = BL_CELL_ERROR_STORE_FAILED,
         .name = BL_TEXT("Error"),
-        .message = bl_arena_printf(&cell->arena, "the store refused: %s", error->message),
+        .message = bl_arena_printf(&cell->arena, "cannot store the outcome: %s", error->message),
     };
     struct cell_outcome *second = make_terminal(cell, (struct bl_text){0});
     *error = (struct bl_error){0};
@@ -306,7 +306,8 @@ static struct cell_outcome *complete_unstored(struct cell *cell, struct cell_out
     return second;
 }
 
-/* What was stored goes with the record, or neither does: then the record says so. */
+/* Writes the values together with the record. If the values do not fit or the store refuses, no
+ * value is stored, and the record says so. */
 static struct cell_outcome *cell_complete(struct cell *cell, struct bl_error *error)
 {
     if (!cell_values_fit(cell->session, &cell->stored)) {
@@ -315,7 +316,7 @@ static struct cell_outcome *cell_complete(struct cell *cell, struct bl_error *er
         cell->error = (struct bl_cell_error){
             .kind = BL_CELL_ERROR_STORE_FULL,
             .name = BL_TEXT("RangeError"),
-            .message = BL_TEXT("the session's stored values are over their limit; none was stored"),
+            .message = BL_TEXT("the session's stored values exceed their limit; none was stored"),
         };
     }
     struct cell_outcome *terminal = make_terminal(cell, (struct bl_text){0});
@@ -334,7 +335,7 @@ static void cell_settle_end(struct cell *cell, struct cell_outcome *terminal)
     bl_buffer_init(&cell->output, SIZE_MAX);
 }
 
-/* In the claimed scope: no stop reaches it. */
+/* Runs in the claimed scope, which no stop reaches. */
 static void end_completed(struct cell *cell)
 {
     struct bl_cell_host *host = cell->session->host;
@@ -349,13 +350,13 @@ static void end_completed(struct cell *cell)
         cell_worker_reap(cell->worker, &cell->end);
         cell_explain_loss(cell);
     } else if (cell->worker != NULL) {
-        bl_warden_signal(cell->worker->warden, SIGKILL); /* it has nothing more to say */
+        bl_warden_signal(cell->worker->warden, SIGKILL); /* it sends nothing more */
     }
     if (cell->ending == CELL_OVER_OUTPUT)
         cell_explain_output(cell);
     cell_await_decision(cell);
     decide_remembered(cell);
-    /* Of those that store something one looks, and writes, after the other. */
+    /* Cells with values to store check the limit and write one after another. */
     bool stores = !bl_list_empty(&cell->stored);
     if (stores)
         bl_lock_take(&cell->session->storing);
@@ -372,7 +373,7 @@ static void end_completed(struct cell *cell)
     bl_free(error);
 }
 
-/* In the receipt above stands either what its own holds, or one line for all of it. */
+/* The parent's receipt has either the units of the cell's own receipt or one line for the cell. */
 static void end_units(struct cell *cell)
 {
     if (bl_receipt_elsewhere(&cell->receipt)) {
@@ -390,7 +391,7 @@ static void cell_write_receipt(struct cell *cell, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
 
-    /* A stop that came with its end has yet to be handed down by the loop. */
+    /* The loop may still have to pass on a stop that arrived together with the end. */
     while (!bl_receipt_ready(&cell->receipt) && bl_yield() == 0)
         continue;
     bl_json_writer_init(&writer, out);
@@ -427,7 +428,7 @@ static void end_terminated(struct cell *cell)
     cell_write_receipt(cell, &receipt);
     struct cell_outcome *terminal = make_terminal(cell, bl_buffer_text(&receipt));
     int code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
-    if (code != 0) /* a disk may fail once */
+    if (code != 0) /* the failure may be transient */
         code = cell_record_end(cell, terminal, NULL, bl_buffer_text(&receipt), error);
     if (code == 0)
         cell_fault_hit(host, CELL_AT_TERMINATE_RECORDED);
@@ -446,14 +447,14 @@ static void end_terminated(struct cell *cell)
     bl_free(error);
 }
 
-/* It is a record from here on. */
+/* Frees what only a live cell has; from here on the cell is a record. */
 static void leave(struct cell *cell)
 {
     struct bl_cell_host *host = cell->session->host;
 
     if (cell->session->activities != NULL && cell->activity.kind != NULL)
         bl_activity_end(&cell->activity, (struct bl_text){0});
-    cell_worker_free(cell->worker); /* may wait: until then it is seen as live */
+    cell_worker_free(cell->worker); /* may wait: until then the cell counts as live */
     cell->worker = NULL;
     bl_receipt_close(&cell->receipt);
     bl_scope_done(&cell->scope);

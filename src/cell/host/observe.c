@@ -1,22 +1,23 @@
-/* Generations: what is asked for, what is decided, what is retained.
+/* Generations: requests, decisions and retained outcomes.
  *
  * Design notes.
  *
- * All who ask for the next generation wait in one list; the first of them whose yield time has come
- * has it decided, for all. A decision takes the output along, is written by a fiber of its own (so
- * that no caller who leaves takes it along), and is told when it is in the store; when it cannot be
- * written the output goes back to the front, and the generation is as undecided as before. */
+ * All callers that ask for the next generation wait in one list. The first one whose yield time
+ * expires causes a decision, for all of them. A decision takes the output so far, and a fiber of
+ * its own writes it, so that it does not depend on any caller. The callers get it when it is in the
+ * store. If it cannot be written, the output returns to the front of the buffer, and the generation
+ * remains undecided. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "host.h"
 
-/* What one decision is about. */
+/* The content of one decision. */
 struct decision {
     struct cell *cell;
     struct bl_buffer items;
     bool stalled;
-    bool remembered; /* of a first yield that nobody had asked for */
+    bool remembered; /* it is a first yield that was not observed at the time */
 };
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
@@ -142,7 +143,7 @@ static int decision_main(void *argument)
     return 0;
 }
 
-/* With the output up to `place`. */
+/* Starts a decision with the output up to `place`. */
 static void observe_decide(struct cell *cell, size_t place, bool stalled, bool remembered)
 {
     struct decision *decision = bl_zalloc(sizeof *decision);
@@ -233,9 +234,9 @@ void cell_refuse_end(struct cell *cell, const char *why)
 static int wrong_generation(const struct cell *cell, uint64_t asked, uint64_t expected,
                             struct bl_cell_fault *fault)
 {
-    int code =
-        cell_refuse(fault, BL_CELL_WRONG_GENERATION,
-                    "generation %" PRIu64 " is not to be had; ask for %" PRIu64, asked, expected);
+    int code = cell_refuse(fault, BL_CELL_WRONG_GENERATION,
+                           "generation %" PRIu64 " is not available (expected %" PRIu64 ")", asked,
+                           expected);
 
     fault->expected = expected;
     if (cell->yielded != NULL && !cell->unrecorded)
@@ -253,7 +254,7 @@ static void observe_acknowledge(struct cell *cell, uint64_t generation)
     cell->yielded = NULL;
 }
 
-/* What can be answered at once; NULL with 0: it is to be waited for. */
+/* Finds an outcome that can be answered at once. NULL with 0 if the caller must wait. */
 static int answer_now(struct cell *cell, uint64_t generation, struct cell_outcome **ret_outcome,
                       struct bl_cell_fault *fault)
 {
@@ -271,7 +272,8 @@ static int answer_now(struct cell *cell, uint64_t generation, struct cell_outcom
     return 0;
 }
 
-/* What decides it without any waiting. `due`: its yield time has come. */
+/* Decides at once if it can: for a remembered first yield, for a stall, or if `due`, the yield time
+ * has expired. */
 static void decide_if_due(struct cell *cell, bool due)
 {
     bool first = !cell->observed;
@@ -287,7 +289,8 @@ static void decide_if_due(struct cell *cell, bool due)
         observe_decide(cell, cell->output.size, false, false);
 }
 
-/* 0: woken; BL_ETIMEDOUT with `*ret_due`: the yield time has come; else stopped. */
+/* Returns 0 if woken; BL_ETIMEDOUT with `*ret_due` if the yield time expired; another code if
+ * stopped. */
 static int wait_until(struct cell_waiter *waiter, uint64_t due_ns, bool *ret_due)
 {
     struct bl_scope timed;
@@ -314,10 +317,11 @@ static int await_outcome(struct cell *cell, const struct bl_cell_observe *observ
     bl_list_push_back(&cell->waiters, &waiter->link);
     cell->waiter_count++;
     decide_if_due(cell, due);
-    /* The cell lives until all who wait in it have been given something. */
+    /* The cell is not freed before every waiter has been given an outcome or a failure. */
     while (code == 0 && waiter->outcome == NULL && !waiter->store_failed) {
         code = wait_until(waiter, due ? BL_NEVER : due_ns, &due);
-        /* What was given in the same turn came first, and the cell may be gone with it. */
+        /* An outcome given in the same turn of the loop takes precedence, and the cell may be freed
+         * by then. */
         if (due && waiter->outcome == NULL && !waiter->store_failed)
             decide_if_due(cell, true);
         if (due)
@@ -332,7 +336,7 @@ static int await_outcome(struct cell *cell, const struct bl_cell_observe *observ
 
 static int refuse_unstored(struct bl_cell_fault *fault, const char *detail)
 {
-    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the outcome could not be stored");
+    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "cannot store the outcome");
 
     bl_text_into(fault->detail, sizeof fault->detail, detail);
     return code;
@@ -345,8 +349,9 @@ static int observe_live(struct cell *cell, const struct bl_cell_observe *observe
 
     cell_waiter_init(&waiter);
     if (cell->waiter_count >= BL_CELL_WAITERS_MAX) {
-        int code = cell_refuse(fault, BL_CELL_LIMIT_REACHED,
-                               "%u callers wait for this generation already", BL_CELL_WAITERS_MAX);
+        int code =
+            cell_refuse(fault, BL_CELL_LIMIT_REACHED,
+                        "%u callers are already waiting for this generation", BL_CELL_WAITERS_MAX);
         bl_text_into(fault->limit, sizeof fault->limit, "waiters");
         fault->value = BL_CELL_WAITERS_MAX;
         return code;
@@ -356,7 +361,7 @@ static int observe_live(struct cell *cell, const struct bl_cell_observe *observe
     if (waiter.outcome != NULL)
         return 0;
     if (!waiter.store_failed)
-        return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting");
+        return cell_refuse(fault, BL_CELL_CANCELLED, "the wait was cancelled");
     return refuse_unstored(fault, waiter.detail);
 }
 
@@ -421,7 +426,7 @@ static int terminate_inside(struct bl_cell_session *session,
 
     if (code == 0)
         code = cell_refuse_by_fault(session->host, CELL_AT_TERMINATE_ASKED, fault);
-    if (code == 0) /* it may be gone after a delay */
+    if (code == 0) /* it may have been freed during a delay */
         code = cell_find_recorded(session, terminate->cell_id, &cell, fault);
     if (code != 0)
         return code;
@@ -440,7 +445,8 @@ static int terminate_inside(struct bl_cell_session *session,
     if (waiter.store_failed)
         return refuse_unstored(fault, waiter.detail);
     bl_list_remove(&waiter.link);
-    return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting; the cell is being terminated");
+    return cell_refuse(fault, BL_CELL_CANCELLED,
+                       "the wait was cancelled; the cell is still being terminated");
 }
 
 int cell_terminate(struct bl_cell_session *session, const struct bl_cell_terminate *terminate,

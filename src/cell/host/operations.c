@@ -1,4 +1,4 @@
-/* What can be asked of a session, besides observing and terminating. */
+/* The operations of a session other than observe and terminate. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int cell_refuse_by_fault(struct bl_cell_host *host, enum cell_fault_point point,
 
     if (action == CELL_GO_ON)
         return 0;
-    int code = cell_refuse(fault, BL_CELL_INTERNAL, "as a test has asked for");
+    int code = cell_refuse(fault, BL_CELL_INTERNAL, "fault injected by a test");
     return action == CELL_DROP ? CELL_DROPPED : code;
 }
 
@@ -56,7 +56,7 @@ static int operations_refuse_limit(struct bl_cell_fault *fault, const char *limi
 
 static int refuse_store(struct bl_cell_fault *fault, const struct bl_error *error)
 {
-    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the store refused");
+    int code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the store failed");
 
     bl_text_into(fault->detail, sizeof fault->detail, error->message);
     return code;
@@ -75,7 +75,7 @@ int cell_find_admitted(struct bl_cell_session *session, const char *id, struct c
         bl_list_push_back(&(*ret_cell)->admission, &waiter.link);
         if (bl_semaphore_take(&waiter.woken) != 0) {
             bl_list_remove(&waiter.link);
-            return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting");
+            return cell_refuse(fault, BL_CELL_CANCELLED, "the wait was cancelled");
         }
     }
 }
@@ -126,36 +126,37 @@ static int check_tools(const struct bl_cell_create *create, struct bl_cell_fault
     size_t bytes = 0;
 
     if (create->tool_count > BL_CELL_TOOLS_MAX)
-        return refuse_bad(fault, "/tools", "a cell has 512 tools at most");
+        return refuse_bad(fault, "/tools", "a cell can have at most 512 tools");
     for (size_t i = 0; i < create->tool_count; i++) {
         const struct bl_cell_tool *tool = &create->tools[i];
         bytes += tool->name.size + tool->description.size + tool->schema.size;
         if (bytes > BL_CELL_TOOLS_BYTES_MAX)
-            return refuse_bad(fault, "/tools", "the tools of a cell are 4 MiB at most");
+            return refuse_bad(fault, "/tools", "the tools of a cell can have at most 4 MiB");
         if (tool->name.size == 0)
-            return refuse_tool(fault, i, "/name", "a tool has a name");
+            return refuse_tool(fault, i, "/name", "a tool must have a name");
         for (size_t j = 0; j < i; j++)
             if (bl_text_equal(create->tools[j].name, tool->name))
-                return refuse_tool(fault, i, "/name", "two tools have this name");
+                return refuse_tool(fault, i, "/name", "another tool has the same name");
         if (tool->schema.size > 0 && !operations_is_object(tool->schema))
-            return refuse_tool(fault, i, "/input_schema", "a schema is an object");
+            return refuse_tool(fault, i, "/input_schema", "a schema must be an object");
     }
     return 0;
 }
 
-/* The wire has looked closer; this holds for callers in C. */
+/* The wire's table has checked more; these checks are for callers in C. */
 static int check_create(const struct bl_cell_create *create, struct bl_cell_fault *fault)
 {
     if (!cell_id_valid(bl_text_from(create->cell_id)))
-        return refuse_bad(fault, "/cell_id", "an id is [a-z0-9-]{1,64}");
+        return refuse_bad(fault, "/cell_id", "an id must match [a-z0-9-]{1,64}");
     if (operations_is_blank(create->source) || create->source.size > BL_CELL_SOURCE_MAX)
-        return refuse_bad(fault, "/source", "the source is blank, or over 1 MiB");
+        return refuse_bad(fault, "/source", "the source is blank, or larger than 1 MiB");
     if (create->deadline_ms > BL_CELL_DEADLINE_MS_MAX)
-        return refuse_bad(fault, "/limits/deadline_ms", "a cell has 24 hours at most");
+        return refuse_bad(fault, "/limits/deadline_ms", "a cell can run for at most 24 hours");
     if (create->memory_bytes > BL_CELL_MEMORY_MAX)
-        return refuse_bad(fault, "/limits/memory_bytes", "a cell has 1 GiB at most");
+        return refuse_bad(fault, "/limits/memory_bytes", "a cell can have at most 1 GiB of memory");
     if (create->output_bytes > BL_CELL_OUTPUT_MAX)
-        return refuse_bad(fault, "/limits/output_bytes", "a cell writes 16 MiB at most");
+        return refuse_bad(fault, "/limits/output_bytes",
+                          "a cell can write at most 16 MiB of output");
     return check_tools(create, fault);
 }
 
@@ -172,8 +173,8 @@ static int check_room(const struct bl_cell_session *session, uint64_t memory,
     if (host->memory + memory > host->memory_max)
         return operations_refuse_limit(fault, "memory_bytes", host->memory_max);
     if (!cell_pool_available(&host->pool, why, sizeof why)) {
-        int code = cell_refuse(fault, BL_CELL_WORKER_UNAVAILABLE,
-                               "no worker can be started on this machine");
+        int code =
+            cell_refuse(fault, BL_CELL_WORKER_UNAVAILABLE, "cannot start a worker on this machine");
         bl_text_into(fault->detail, sizeof fault->detail, why);
         return code;
     }
@@ -227,7 +228,7 @@ static int write_admission(void *context, struct bl_error *error)
     return bl_store_cell_admit(admission->cell->session->held, &admission->record, error);
 }
 
-/* It was never there. */
+/* Removes a cell whose admission failed, without a trace. */
 static void undo(struct cell *cell)
 {
     struct bl_cell_session *session = cell->session;
@@ -260,10 +261,10 @@ static int operations_admit(struct cell *cell, struct bl_cell_fault *fault)
     int code = cell_store_write(host, error, write_admission, &admission);
     if (code == BL_EEXIST)
         code = refuse_cell(fault, BL_CELL_GONE, cell->id,
-                           "this id was used; it does not run a second time");
+                           "this id was used before, and does not run again");
     else if (code == BL_EBUSY && error->kind != BL_KIND_SESSION)
-        code =
-            refuse_cell(fault, BL_CELL_CONFLICT, cell->id, "this id was used for something else");
+        code = refuse_cell(fault, BL_CELL_CONFLICT, cell->id,
+                           "this id was used with different content");
     else if (code != 0)
         code = refuse_store(fault, error);
     bl_free(error);
@@ -278,7 +279,7 @@ static int operations_begin(struct cell *cell, const struct bl_cell_create *crea
 
     cell_fault_hit(session->host, CELL_AT_CREATE_ADMITTED);
     if (cell_begin(cell, create->scope != NULL ? create->scope : &session->scope) != 0) {
-        int code = cell_refuse(fault, BL_CELL_INTERNAL, "no fiber can be started for it");
+        int code = cell_refuse(fault, BL_CELL_INTERNAL, "cannot start a fiber for the cell");
         bl_text_into(fault->detail, sizeof fault->detail, "out of fiber stacks");
         return code;
     }
@@ -306,7 +307,7 @@ static int create_inside(struct bl_cell_session *session, const struct bl_cell_c
         return memcmp(digest, cell->digest, sizeof digest) == 0
                    ? 0
                    : refuse_cell(fault, BL_CELL_CONFLICT, create->cell_id,
-                                 "a cell of this id has other content");
+                                 "a cell with this id has different content");
     code = check_room(session, create->memory_bytes != 0 ? create->memory_bytes : BL_CELL_MEMORY,
                       fault);
     if (code != 0)
@@ -333,7 +334,7 @@ int bl_cell_create(struct bl_cell_session *session, const struct bl_cell_create 
 
 static int internal(struct bl_cell_fault *fault, const struct bl_error *error)
 {
-    int code = cell_refuse(fault, BL_CELL_INTERNAL, "an outcome of ours cannot be read");
+    int code = cell_refuse(fault, BL_CELL_INTERNAL, "cannot decode the outcome");
 
     bl_text_into(fault->detail, sizeof fault->detail, error->message);
     return code;
@@ -425,8 +426,8 @@ static int refuse_release(const struct cell *cell, struct bl_cell_fault *fault)
     if (!cell_has_ended(cell))
         return refuse_cell(fault, BL_CELL_NOT_TERMINAL, cell->id,
                            "the cell has not ended; terminate it first");
-    int code = cell_refuse(fault, BL_CELL_WRONG_GENERATION,
-                           "the end of this cell is generation %" PRIu64, cell->generation);
+    int code = cell_refuse(fault, BL_CELL_WRONG_GENERATION, "the cell ended at generation %" PRIu64,
+                           cell->generation);
     fault->expected = cell->generation;
     if (cell->yielded != NULL)
         fault->retained[fault->retained_count++] = cell->yielded->generation;
@@ -434,7 +435,8 @@ static int refuse_release(const struct cell *cell, struct bl_cell_fault *fault)
     return code;
 }
 
-/* The cell of that id, once its fiber has let go of it: that comes after its end was told. */
+/* As cell_find_recorded, but an ended cell is returned only when its fiber has released it, which
+ * is after its end was reported. */
 static int find_left(struct bl_cell_session *session, const char *id, struct cell **ret_cell,
                      struct bl_cell_fault *fault)
 {
@@ -449,7 +451,7 @@ static int find_left(struct bl_cell_session *session, const char *id, struct cel
         code = bl_semaphore_take(&waiter.woken);
         bl_list_remove(&waiter.link);
         if (code != 0)
-            return cell_refuse(fault, BL_CELL_CANCELLED, "stopped waiting");
+            return cell_refuse(fault, BL_CELL_CANCELLED, "the wait was cancelled");
     }
 }
 
@@ -471,10 +473,10 @@ static int operations_release(struct bl_cell_session *session, const char *cell_
     if (code != 0) {
         code = refuse_store(fault, error);
     } else {
-        /* Another may have been as fast. */
+        /* Another release may have come first. */
         cell = cell_find(session, cell_id);
         if (cell != NULL && cell_has_ended(cell))
-            cell_let_go(cell);
+            cell_drop(cell);
         *ret_outcome = BL_CELL_RELEASE_RELEASED;
     }
     bl_free(error);
@@ -504,7 +506,7 @@ static struct cell_listed operations_describe(const struct cell *cell)
 
     return (struct cell_listed){
         .cell_id = cell->id,
-        .state = cell_state_name(cell->state),
+        .state = cell->state,
         .generation = cell->generation - (cell->unrecorded ? 1 : 0),
         .age_ms = (now - cell->created_ns) / BL_NS_PER_MS,
         .deadline_left_ms = deadline > now ? (deadline - now) / BL_NS_PER_MS : 0,
@@ -522,7 +524,7 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
     size_t count = 0, shown = 0, first = 0;
 
     if (max == 0)
-        return refuse_bad(fault, "/max", "at least 1");
+        return refuse_bad(fault, "/max", "must be at least 1");
     BL_LIST_EACH (link, &session->list)
         count++;
     struct cell **cells = bl_arena_alloc(&arena, (count + 1) * sizeof *cells);
@@ -548,7 +550,7 @@ int bl_cell_list(struct bl_cell_session *session, const char *after, uint64_t ma
     return 0;
 }
 
-/* ---- For whoever owns the session ------------------------------------------------------------ */
+/* ---- For the session's owner ----------------------------------------------------------------- */
 
 static bool any_below(const struct bl_cell_session *session, const struct bl_scope *scope)
 {

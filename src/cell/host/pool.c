@@ -1,6 +1,6 @@
-/* Workers that are kept ready. No process of ours stands between the host and them: each is started
- * by itself, in a warden of its own, and no live engine is ever forked. Those that died meanwhile
- * are found when they are to be taken. */
+/* Keeps workers ready. There is no process between the host and the workers' wardens: each worker
+ * is started by itself, in a warden of its own, and a live engine is never forked. Spares that died
+ * meanwhile are found when they are taken. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,16 +12,17 @@
 #define TRIES           3u
 #define RETRY_NS        (20 * BL_NS_PER_MS)
 #define REFILL_RETRY_NS (1 * BL_NS_PER_S)
-/* The cell that has just taken one is not to share the processors with the start of the next. */
+/* Pause before a spare is replaced, so that the cell that took it does not compete with the new
+ * worker for the processors. */
 #define REFILL_PAUSE_NS (10 * BL_NS_PER_MS)
 
-/* One try. What stands in the way of every other, too, is remembered. */
+/* Tries once. A failure that every other try would repeat is kept in `unavailable`. */
 static int try_start(struct cell_pool *pool, struct cell_worker **ret_worker,
                      struct bl_error *error)
 {
     if (cell_fault_hit(pool->host, CELL_AT_WORKER_START) != CELL_GO_ON)
         return bl_error_set(error, BL_EIO, BL_KIND_CELL, "start a worker", pool->path,
-                            "the worker did not come up");
+                            "the worker did not start");
     int code = cell_worker_start(pool->path, ret_worker, error);
     if (code == BL_ENOENT || code == BL_EACCES || code == BL_ENOTSUP)
         bl_text_into(pool->unavailable, sizeof pool->unavailable, error->message);
@@ -36,7 +37,7 @@ static void add_spare(struct cell_pool *pool, struct cell_worker *worker)
     pool->spare_count++;
 }
 
-/* Keeps as many as are wanted. Cells that wait for one come first. */
+/* Keeps the wanted number of spares. Cells that wait for a worker come first. */
 static int refill_main(void *argument)
 {
     struct cell_pool *pool = argument;
@@ -64,7 +65,7 @@ static int refill_main(void *argument)
     return 0;
 }
 
-static void pool_look_after(struct cell_pool *pool)
+static void pool_wake_refill(struct cell_pool *pool)
 {
     pool->asleep = false;
     if (pool->refill.count == 0)
@@ -124,7 +125,7 @@ struct cell_worker *cell_pool_take(struct cell_pool *pool)
         struct cell_worker *worker = BL_CONTAINER(link, struct cell_worker, link);
         bl_list_init(&worker->link);
         pool->spare_count--;
-        pool_look_after(pool);
+        pool_wake_refill(pool);
         if (cell_worker_alive(worker))
             return worker;
         cell_worker_free(worker);
@@ -138,7 +139,7 @@ void cell_pool_give_back(struct cell_pool *pool, struct cell_worker *worker)
         add_spare(pool, worker);
 }
 
-/* Among those that are started now; in order. */
+/* Starts a worker when it is its turn: callers are served in order. */
 static int start_in_turn(struct cell_pool *pool, struct cell_worker **ret_worker,
                          struct bl_error *error)
 {
@@ -163,6 +164,6 @@ int cell_pool_start_one(struct cell_pool *pool, struct cell_worker **ret_worker,
     pool->waiting++;
     int code = start_in_turn(pool, ret_worker, error);
     pool->waiting--;
-    pool_look_after(pool);
+    pool_wake_refill(pool);
     return code;
 }

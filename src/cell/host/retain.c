@@ -6,7 +6,7 @@ static uint64_t retain_size_of(const struct cell *cell)
     return cell->terminal->json.size + (cell->yielded != NULL ? cell->yielded->json.size : 0);
 }
 
-/* By the time of their end: those whose worker goes slowly come here later than they ended. */
+/* Inserts in order of the end: a cell whose worker ends slowly gets here later than it ended. */
 static void insert(struct bl_cell_host *host, struct cell *cell)
 {
     struct bl_list *before = host->ended.previous;
@@ -41,13 +41,14 @@ static void retain_forget(struct cell *cell)
     session->ended_bytes -= cell->record_bytes;
 }
 
-void cell_let_go(struct cell *cell)
+void cell_drop(struct cell *cell)
 {
     retain_forget(cell);
     cell_free(cell);
 }
 
-/* The oldest of the session that holds most; by bytes when these are too many. */
+/* Returns the oldest record of the session with the most records, or the most bytes if
+ * `by_bytes`. */
 static struct cell *retain_choose(const struct bl_cell_host *host, bool by_bytes)
 {
     const struct bl_cell_session *most = NULL;
@@ -90,10 +91,10 @@ static struct cell *choose_any(const struct bl_cell_host *host)
     return many || large ? retain_choose(host, large) : choose_old(host);
 }
 
-/* One at a time: two would each make the same room.
+/* Only one eviction runs at a time: two would both free the same amount.
  *
- * Not while its session is being closed: it is then not this host's any more. What cannot be buried
- * in the store is dropped here all the same: the limit is one of memory. */
+ * A session that is being closed is skipped: it no longer belongs to this host. A record that
+ * cannot be buried in the store is dropped here anyway: the limit is one of memory. */
 void cell_evict(struct bl_cell_host *host)
 {
     struct bl_error *error;
@@ -113,7 +114,7 @@ void cell_evict(struct bl_cell_host *host)
         cell_bury(session, id, error);
         cell = cell_find(session, id);
         if (cell != NULL && cell->evicting)
-            cell_let_go(cell);
+            cell_drop(cell);
         cell_session_leave(session);
     }
     host->evicting = false;

@@ -1,12 +1,12 @@
-/* A session of cells: its records and values as they are in the store, and what becomes of both. */
+/* A session of cells: its records and values, opened from the store and closed again. */
 #include <stdio.h>
 
 #include "host.h"
 
-/* A worker whose host was killed is killed by its warden: that takes a moment. */
-#define LAST_BREATH_NS (300 * BL_NS_PER_MS)
-#define BREATH_NS      (5 * BL_NS_PER_MS)
-#define CLOSE_NS_MAX   (60 * BL_NS_PER_S)
+/* A worker's warden kills it when its host is killed; this is how long to wait for that. */
+#define WARDEN_KILL_NS_MAX (300 * BL_NS_PER_MS)
+#define WARDEN_POLL_NS     (5 * BL_NS_PER_MS)
+#define CLOSE_NS_MAX       (60 * BL_NS_PER_S)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -112,21 +112,21 @@ static void drop_values(struct bl_cell_session *session)
     cell_values_unref(session->values);
 }
 
-/* ---- What a dead host has left --------------------------------------------------------------- */
+/* ---- Cells of a dead host -------------------------------------------------------------------- */
 
-/* By its number and start: nobody else has both. A worker is one process: its system calls do not
- * let it make others. */
+/* Counts the processes of the recorded worker that are alive, by pid and start time, which together
+ * are unique. A worker is one process: its system call filter does not let it create others. */
 static uint32_t count_survivors(const struct bl_store_cell *record)
 {
-    uint64_t until_ns = bl_now_ns() + LAST_BREATH_NS;
+    uint64_t until_ns = bl_now_ns() + WARDEN_KILL_NS_MAX;
     uint32_t alive = bl_store_process_alive(record->pid, record->pid_started);
-    while (alive > 0 && bl_now_ns() < until_ns && bl_sleep(BREATH_NS) == 0)
+    while (alive > 0 && bl_now_ns() < until_ns && bl_sleep(WARDEN_POLL_NS) == 0)
         alive = bl_store_process_alive(record->pid, record->pid_started);
     return alive;
 }
 
-/* A cell whose worker is not on record was killed with its host before it had started: then the
- * wardens of the host say whether anything is left. */
+/* A cell without a recorded worker was killed with its host before the worker started. Then the
+ * recovery of the host's wardens tells whether anything is left. */
 static void write_lost_receipt(const struct bl_cell_session *session,
                                const struct bl_store_cell *record, char ret_id[BL_ID_SIZE],
                                struct bl_buffer *out)
@@ -148,7 +148,7 @@ static void write_lost_receipt(const struct bl_cell_session *session,
     unit.survivors = survivors;
     if (survivors == BL_SURVIVORS_UNKNOWN)
         bl_text_into(unit.unverified, sizeof unit.unverified, left->unverified);
-    bl_text_into(unit.detail, sizeof unit.detail, "its host was lost");
+    bl_text_into(unit.detail, sizeof unit.detail, "the host was lost");
     bl_unit_end(&unit, survivors != 0 ? BL_FATE_UNKNOWN : BL_FATE_KILLED);
     while (!bl_receipt_ready(&receipt) && bl_yield() == 0)
         continue;
@@ -186,7 +186,7 @@ static int close_lost(struct bl_cell_session *session, struct bl_arena *arena,
     return code;
 }
 
-/* ---- Who is at work in it -------------------------------------------------------------------- */
+/* ---- Operations in progress ------------------------------------------------------------------ */
 
 void cell_session_enter(struct bl_cell_session *session)
 {
@@ -249,7 +249,7 @@ static int host_session_load(struct bl_cell_session *session, struct bl_error *e
     return code;
 }
 
-/* While it is held, so that other machines see that somebody is there. */
+/* Renews the lease while it is held, so that other machines see that the session is in use. */
 static int host_session_renew_main(void *argument)
 {
     struct bl_cell_session *session = argument;
@@ -287,13 +287,13 @@ static void free_records(struct bl_cell_session *session)
     while (!bl_list_empty(&session->list)) {
         struct cell *cell = BL_CONTAINER(session->list.next, struct cell, link);
         if (cell_has_ended(cell))
-            cell_let_go(cell);
+            cell_drop(cell);
         else
             cell_free(cell);
     }
 }
 
-/* All of it is quiet. */
+/* All of it must be quiet. */
 static void take_apart(struct bl_cell_session *session)
 {
     bl_list_remove(&session->link);
@@ -338,13 +338,14 @@ static int host_session_explain(struct bl_cell_fault *fault, const char *id, int
                                 const struct bl_error *error)
 {
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
-        return cell_refuse(fault, BL_CELL_CANCELLED, "stopped while it was opened");
+        return cell_refuse(fault, BL_CELL_CANCELLED,
+                           "cancelled while the session was being opened");
     if (code == BL_EBUSY) {
         code = cell_refuse(fault, BL_CELL_SESSION_BUSY, "%s", error->message);
         bl_text_into(fault->id, sizeof fault->id, id);
         return code;
     }
-    code = cell_refuse(fault, BL_CELL_STORE_FAILED, "the session cannot be opened");
+    code = cell_refuse(fault, BL_CELL_STORE_FAILED, "cannot open the session");
     bl_text_into(fault->detail, sizeof fault->detail, error->message);
     return code;
 }
@@ -369,13 +370,14 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
     else if (host_session_is_open(host, options->id))
         code = host_session_explain(fault, options->id,
                                     bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "open a session",
-                                                 options->id, "it is open in this host already"),
+                                                 options->id,
+                                                 "the session is already open in this host"),
                                     error);
     if (code != 0) {
         bl_free(error);
         return code;
     }
-    /* Once begun it is finished. */
+    /* From here on, the opening runs to its end. */
     struct bl_cell_session *session = host_session_make(host, options);
     session->users++;
     bl_shield_begin(&shield, CLOSE_NS_MAX);
@@ -386,7 +388,7 @@ int bl_cell_session_open(struct bl_cell_host *host, const struct bl_cell_session
     if (code == 0)
         cell_evict(host);
     session->users--;
-    if (session->closing) { /* with its host, by whoever stops that */
+    if (session->closing) { /* its host is being stopped, and frees it */
         cell_wake_all(&session->joining);
         code = cell_refuse(fault, BL_CELL_SHUTTING_DOWN, "the host is shutting down");
     } else if (code != 0) {
@@ -412,7 +414,8 @@ static bool any_live(const struct bl_cell_session *session)
     return false;
 }
 
-/* Each by itself, so that its receipt has the reason; then the session, for its own. */
+/* Stops each cell by itself, so that its receipt has the reason. The caller then stops the session,
+ * for the session's own receipt. */
 static bool stop_cells(struct bl_cell_session *session, enum bl_stop_reason reason,
                        const char *origin)
 {
@@ -432,7 +435,7 @@ static void await_quiet(struct bl_cell_session *session, enum bl_stop_reason rea
     struct cell_waiter waiter;
 
     while (any_live(session) || session->users > 0) {
-        stop_cells(session, reason, origin); /* one that was being admitted */
+        stop_cells(session, reason, origin); /* one may have been admitted meanwhile */
         cell_waiter_init(&waiter);
         bl_list_push_back(&session->joining, &waiter.link);
         bl_semaphore_take(&waiter.woken);
@@ -440,7 +443,7 @@ static void await_quiet(struct bl_cell_session *session, enum bl_stop_reason rea
     }
 }
 
-/* The last chance of an end that the store has refused. */
+/* Tries a last time to store ends that the store has refused. */
 static void store_ends(struct bl_cell_session *session)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);

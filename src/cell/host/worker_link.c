@@ -1,4 +1,4 @@
-/* The host's end of a worker: started in a warden, spoken to by frames. */
+/* The host's end of a worker: starts it in a warden, exchanges frames with it, and ends it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 #include "host.h"
 
 #define READY_NS_MAX (5 * BL_NS_PER_S)
-/* From the close of its link to its end; long enough for a busy machine. */
+/* From the close of its link to its exit; long enough for a busy machine. */
 #define DYING_NS_MAX (2 * BL_NS_PER_S)
 
-/* It needs nothing of ours but the time zone. */
+/* It needs nothing of the host's environment but the time zone. */
 static const char *const *worker_environment(struct bl_arena *arena)
 {
     const char **variables = bl_arena_zalloc(arena, 3 * sizeof *variables);
@@ -27,15 +27,17 @@ static const char *const *worker_environment(struct bl_arena *arena)
     return variables;
 }
 
-static int take_ready(void *context, struct bl_text frame)
+static int take_ready(void *context, struct bl_text bytes)
 {
+    struct cell_worker_frame frame;
     bool *ready = context;
+    BL_AUTO_ARENA(arena);
 
-    *ready = bl_text_equal(frame, BL_TEXT("{\"type\":\"ready\"}"));
-    return BL_ECLOSED; /* nothing else comes before `start` */
+    *ready = cell_worker_frame_read(&arena, bytes, &frame) == 0 && frame.type == CELL_WORKER_READY;
+    return BL_ECLOSED; /* no other frame comes before `start` */
 }
 
-/* Until it says that it is ready. Whatever else it does is a failure. */
+/* Waits until the worker reports that it is ready. Anything else is a failure. */
 static int await_ready(struct cell_worker *worker)
 {
     struct bl_scope limited;
@@ -56,7 +58,7 @@ static int await_ready(struct cell_worker *worker)
     bl_limit_end(&limited);
     if (ready)
         return 0;
-    /* A limit of ours is no stop of the caller. */
+    /* Our own time limit is not a stop of the caller. */
     return code == BL_ETIMEDOUT && bl_check() == 0 ? BL_EIO : code == BL_ECLOSED ? BL_EPARSE : code;
 }
 
@@ -79,12 +81,12 @@ static int worker_link_explain(struct cell_worker *worker, int code, const char 
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         return code;
     cell_worker_reap(worker, &end);
+    bool refused = cell_worker_exited(&end, WORKER_EXIT_LOCKDOWN);
     bl_error_set(error, code, BL_KIND_CELL, "start a worker", path,
-                 end.how == BL_END_EXITED && end.status == WORKER_EXIT_LOCKDOWN
-                     ? "the worker cannot be locked down on this machine"
-                     : "the worker did not come up: %s",
+                 refused ? "the worker cannot be locked down on this machine"
+                         : "the worker did not start: %s",
                  bl_error_text(code));
-    return end.how == BL_END_EXITED && end.status == WORKER_EXIT_LOCKDOWN ? BL_ENOTSUP : BL_EIO;
+    return refused ? BL_ENOTSUP : BL_EIO;
 }
 
 int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct bl_error *error)
@@ -127,8 +129,9 @@ int cell_worker_start(const char *path, struct cell_worker **ret_worker, struct 
     return code;
 }
 
-/* Dying takes a moment of processor time, and on a busy machine one that is nice waits for it long,
- * in its session and with it. Where we may not do that it waits. */
+/* Resets the nice value of the worker and its session, which speeds up its exit: that takes some
+ * processor time, for which a nice process waits long on a busy machine. Without the permission, it
+ * waits. */
 static void worker_link_hurry(const struct cell_worker *worker)
 {
     char path[48];
@@ -173,6 +176,11 @@ void cell_worker_reap(struct cell_worker *worker, struct bl_warden_end *ret_end)
         cell_worker_stop(worker, 0, ret_end);
 }
 
+bool cell_worker_exited(const struct bl_warden_end *end, int status)
+{
+    return end->how != BL_END_LOST && !end->by_signal && end->status == status;
+}
+
 void cell_worker_free(struct cell_worker *worker)
 {
     if (worker == NULL)
@@ -191,10 +199,10 @@ bool cell_worker_alive(const struct cell_worker *worker)
     char byte;
     ssize_t count = recv(worker->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
-    return count < 0 && errno == EAGAIN; /* one that waits says nothing */
+    return count < 0 && errno == EAGAIN; /* a waiting worker sends nothing */
 }
 
-/* Without a signal where the worker has gone: this process may be anybody's. */
+/* Raises no SIGPIPE if the worker has exited: the library does not own the process's signals. */
 static int send_all(struct cell_worker *worker, const void *data, size_t size)
 {
     const char *bytes = data;
@@ -214,13 +222,17 @@ static int send_all(struct cell_worker *worker, const void *data, size_t size)
     return code;
 }
 
-int cell_worker_send(struct cell_worker *worker, struct bl_text json)
+int cell_worker_send(struct cell_worker *worker, const struct cell_worker_frame *frame)
 {
+    struct bl_json_writer writer;
     uint8_t head[BL_FRAME_HEAD_SIZE];
+    BL_AUTO_BUFFER(json, WORKER_FRAME_MAX);
 
-    if (json.size > WORKER_FRAME_MAX)
-        return BL_ELIMIT;
-    int code = bl_lock_take(&worker->writing);
+    bl_json_writer_init(&writer, &json);
+    bl_record_write(&writer, &cell_worker_frame_record, frame);
+    int code = bl_json_writer_done(&writer);
+    if (code == 0)
+        code = bl_lock_take(&worker->writing);
     if (code != 0)
         return code;
     bl_frame_head(head, (uint32_t)json.size);

@@ -5,7 +5,7 @@
 
 #include "server.h"
 
-/* For a host to say that it is ready. */
+/* Time limit for the host's answer to hello. */
 #define READY_NS (10 * BL_NS_PER_S)
 
 struct bl_cell_client {
@@ -15,10 +15,10 @@ struct bl_cell_client {
     uint64_t next_id;
     char path[1024];
     char *buffer;
-    struct bl_text rest; /* of it, not fed yet */
+    struct bl_text rest; /* part of `buffer` that was not fed yet */
 };
 
-/* One frame that has come. */
+/* A received frame. */
 struct taking {
     struct bl_arena *arena;
     struct bl_text frame;
@@ -32,8 +32,8 @@ int cell_socket_path(char *out, size_t out_size, struct bl_error *error)
     size_t used = strlen(out);
     int size = snprintf(out + used, out_size - used, "/cell.sock");
     if (size < 0 || (size_t)size >= out_size - used)
-        return bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "find the host of cells",
-                            "XDG_RUNTIME_DIR", "the name of the folder is too long");
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "find the cell host",
+                            "XDG_RUNTIME_DIR", "the path of the folder is too long");
     return 0;
 }
 
@@ -41,7 +41,7 @@ static int server_client_fail(const struct bl_cell_client *client, int code, con
                               struct bl_error *error)
 {
     if (code != BL_ECANCELED && code != BL_ETIMEDOUT)
-        bl_error_set(error, code, BL_KIND_CELL, "ask the host of cells", client->path, "%s: %s",
+        bl_error_set(error, code, BL_KIND_CELL, "call the cell host", client->path, "%s: %s",
                      client->path, what);
     return code;
 }
@@ -54,7 +54,7 @@ static int server_client_send_frame(struct bl_cell_client *client, struct bl_buf
     size_t sent = 0;
     int code = bl_check();
     if (frame->size - BL_FRAME_HEAD_SIZE > BL_CELL_FRAME_MAX)
-        return server_client_fail(client, BL_ELIMIT, "a request has 32 MiB at most", error);
+        return server_client_fail(client, BL_ELIMIT, "the request is larger than 32 MiB", error);
     bl_frame_head((uint8_t *)frame->data, (uint32_t)(frame->size - BL_FRAME_HEAD_SIZE));
     while (code == 0 && sent < frame->size) {
         ssize_t size =
@@ -66,17 +66,18 @@ static int server_client_send_frame(struct bl_cell_client *client, struct bl_buf
         else if (errno != EINTR)
             code = BL_EPIPE;
     }
-    return code == BL_EPIPE ? server_client_fail(client, BL_EUNKNOWN, "the host is gone", error)
-                            : code;
+    return code == BL_EPIPE
+               ? server_client_fail(client, BL_EUNKNOWN, "the host closed the connection", error)
+               : code;
 }
 
-/* The frame is ended here, and done with. */
+/* Ends, sends and frees the frame. */
 static int finish_frame(struct bl_cell_client *client, struct bl_json_writer *writer,
                         struct bl_buffer *frame, struct bl_error *error)
 {
     int code = bl_json_writer_done(writer);
     if (code != 0)
-        server_client_fail(client, code, "the request cannot be written", error);
+        server_client_fail(client, code, "cannot encode the request", error);
     else
         code = server_client_send_frame(client, frame, error);
     bl_buffer_done(frame);
@@ -108,7 +109,8 @@ static int server_client_read_more(struct bl_cell_client *client)
     return size > 0 ? 0 : BL_ECLOSED;
 }
 
-/* Feeds so many bytes that at most one frame comes of them: what follows it is kept. */
+/* Feeds at most the rest of one frame, so that at most one frame results. The bytes after it are
+ * kept. */
 static int server_client_feed(struct bl_cell_client *client, struct taking *taking)
 {
     const struct bl_buffer *pending = &client->frames.pending;
@@ -123,7 +125,7 @@ static int server_client_feed(struct bl_cell_client *client, struct taking *taki
     return bl_frames_feed(&client->frames, part, server_client_take, taking);
 }
 
-/* The next frame of the host, decoded, in the arena. */
+/* Receives and decodes the host's next frame, in the arena. */
 static int server_client_receive(struct bl_cell_client *client, struct bl_arena *arena,
                                  struct cell_frame *ret_frame, struct bl_error *error)
 {
@@ -138,7 +140,7 @@ static int server_client_receive(struct bl_cell_client *client, struct bl_arena 
     if (code == BL_EAGAIN)
         return cell_host_frame_read(arena, taking.frame, ret_frame, error);
     if (code == BL_ECLOSED)
-        return server_client_fail(client, BL_EUNKNOWN, "the host has closed the connection", error);
+        return server_client_fail(client, BL_EUNKNOWN, "the host closed the connection", error);
     return server_client_fail(client, code, "the peer sent an invalid frame", error);
 }
 
@@ -148,11 +150,11 @@ static int server_client_refuse(const struct bl_cell_client *client, const struc
     bool rejected = frame->type == CELL_FRAME_REJECTED;
     const char *reason = rejected ? bl_names_get(&cell_rejections, frame->rejected.type)
                          : frame->type == CELL_FRAME_BYE ? frame->bye.reason
-                                                         : "something else";
+                                                         : "an unexpected frame";
     struct bl_text text = rejected ? frame->rejected.text : frame->text;
 
-    bl_error_set(error, BL_EUNKNOWN, BL_KIND_CELL, "ask the host of cells", client->path,
-                 "the host says %s: " BL_TEXT_FORMAT, reason, BL_TEXT_ARG(text));
+    bl_error_set(error, BL_EUNKNOWN, BL_KIND_CELL, "call the cell host", client->path,
+                 "the host sent %s: " BL_TEXT_FORMAT, reason, BL_TEXT_ARG(text));
     return BL_EUNKNOWN;
 }
 
@@ -175,7 +177,7 @@ static int shake_hands(struct bl_cell_client *client, const char *name, struct b
     return code;
 }
 
-/* A host that takes the connection and says nothing is not waited for any longer. */
+/* Limits the time for a host that accepts the connection and sends nothing. */
 static int shake_hands_in_time(struct bl_cell_client *client, const char *name,
                                struct bl_error *error)
 {
@@ -190,9 +192,9 @@ static int shake_hands_in_time(struct bl_cell_client *client, const char *name,
 
 static int no_host(const struct bl_cell_client *client, struct bl_error *error)
 {
-    bl_error_set(error, BL_ENOENT, BL_KIND_CELL, "reach the host of cells", client->path,
-                 "no host of cells listens at %s", client->path);
-    bl_error_hint(error, "start one: belay cell serve");
+    bl_error_set(error, BL_ENOENT, BL_KIND_CELL, "connect to the cell host", client->path,
+                 "no cell host listens at %s", client->path);
+    bl_error_hint(error, "start one with 'belay cell serve'");
     return BL_ENOENT;
 }
 
@@ -202,7 +204,7 @@ static int server_client_find_path(struct bl_cell_client *client, const char *so
     if (socket == NULL)
         return cell_socket_path(client->path, sizeof client->path, error);
     if (strlen(socket) >= sizeof client->path)
-        return bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "reach the host of cells", socket,
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_USAGE, "connect to the cell host", socket,
                             "the path of the socket is too long");
     bl_text_into(client->path, sizeof client->path, socket);
     return 0;
@@ -248,19 +250,50 @@ void bl_cell_client_close(struct bl_cell_client *client)
     bl_free(client);
 }
 
-static int server_client_ask(struct bl_cell_client *client, uint64_t id, const char *op,
-                             struct bl_text args, struct bl_error *error)
+static int server_client_ask(struct bl_cell_client *client, const struct cell_request *request,
+                             struct bl_error *error)
 {
-    struct cell_frame frame = {.type = CELL_FRAME_REQUEST,
-                               .request = {.id = id, .args_json = args}};
     struct bl_json_writer writer;
     struct bl_buffer out;
-    if (!cell_operation_parse(bl_text_from(op), &frame.request.op))
-        return bl_error_set(error, BL_EINVAL, BL_KIND_CELL, "ask the host of cells", op,
-                            "unknown operation");
     begin_frame(&writer, &out);
-    cell_frame_write(&writer, &frame);
+    cell_frame_write(&writer,
+                     &(struct cell_frame){.type = CELL_FRAME_REQUEST, .request = *request});
     return finish_frame(client, &writer, &out, error);
+}
+
+/* Sends the request and waits for its answer. BL_EREFUSED if that is an `err`. */
+static int server_client_await(struct bl_cell_client *client, struct cell_request request,
+                               struct bl_arena *arena, struct cell_frame *ret_frame,
+                               struct bl_cell_fault *fault, struct bl_error *error)
+{
+    request.id = client->next_id++;
+    int code = server_client_ask(client, &request, error);
+    while (code == 0) {
+        code = server_client_receive(client, arena, ret_frame, error);
+        if (code == 0 && ret_frame->type == CELL_FRAME_BYE)
+            code = server_client_refuse(client, ret_frame, error);
+        /* Skips hints, and replies to requests that were given up. */
+        if (code == 0 && ret_frame->type == CELL_FRAME_REPLY && ret_frame->reply.id == request.id)
+            break;
+    }
+    if (code == 0 && ret_frame->reply.err != NULL) {
+        *fault = *ret_frame->reply.err;
+        return BL_EREFUSED;
+    }
+    return code;
+}
+
+int cell_client_request(struct bl_cell_client *client, const struct cell_request *request,
+                        struct bl_arena *arena, struct cell_ok *ret_ok, struct bl_text *ret_json,
+                        struct bl_cell_fault *fault, struct bl_error *error)
+{
+    struct cell_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
+    int code = server_client_await(client, *request, arena, frame, fault, error);
+    if (code == 0)
+        code = cell_ok_read(arena, request->op, frame->reply.ok, ret_ok, error);
+    if (code == 0)
+        *ret_json = frame->reply.ok_json;
+    return code;
 }
 
 int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl_text args,
@@ -268,22 +301,12 @@ int bl_cell_client_call(struct bl_cell_client *client, const char *op, struct bl
                         struct bl_error *error)
 {
     struct cell_frame *frame = bl_arena_zalloc(arena, sizeof *frame);
-    uint64_t id = client->next_id++;
-    int code = server_client_ask(client, id, op, args, error);
-    while (code == 0) {
-        code = server_client_receive(client, arena, frame, error);
-        if (code == 0 && frame->type == CELL_FRAME_BYE)
-            code = server_client_refuse(client, frame, error);
-        /* Hints, and answers to what was given up, are not what was asked for. */
-        if (code == 0 && frame->type == CELL_FRAME_REPLY && frame->reply.id == id)
-            break;
-    }
-    if (code != 0)
-        return code;
-    if (frame->reply.err != NULL) {
-        *fault = *frame->reply.err;
-        return BL_EREFUSED;
-    }
-    *ret_ok = frame->reply.ok_json;
-    return 0;
+    struct cell_request request = {.args_json = args};
+    if (!cell_operation_parse(bl_text_from(op), &request.op))
+        return bl_error_set(error, BL_EINVAL, BL_KIND_CELL, "call the cell host", op,
+                            "unknown operation");
+    int code = server_client_await(client, request, arena, frame, fault, error);
+    if (code == 0)
+        *ret_ok = frame->reply.ok_json;
+    return code;
 }

@@ -1,8 +1,8 @@
-/* What a connection asks: each request is a fiber.
+/* Requests of a connection: each is a fiber.
  *
- * Of the requests of one connection those begin in the order in which they came that are about the
- * same cell. What follows a create of that cell, or an open or close of that session, waits for its
- * end besides: no terminate overtakes its create. */
+ * Requests of one connection for the same cell begin in the order in which they arrived. A request
+ * also waits for the end of an earlier create of its cell, and of an earlier open or close of its
+ * session. So no terminate overtakes its create. */
 #include <inttypes.h>
 
 #include "server.h"
@@ -67,7 +67,7 @@ static int server_frame_release(struct server_request *request, struct bl_cell_s
     return code;
 }
 
-/* Of a cell, or `list`. The answer is written into `out`, or is in the request's arena. */
+/* Runs an operation on a cell, or `list`. The answer is in `out` or in the request's arena. */
 static int operate(struct server_request *request, struct bl_cell_session *session,
                    struct bl_buffer *out, struct bl_text *ret_ok, struct bl_cell_fault *fault)
 {
@@ -171,9 +171,9 @@ static void server_frame_serve(struct server_request *request)
         server_session_opened(connection, request->frame->request.session_id);
 }
 
-/* ---- Their order ----------------------------------------------------------------------------- */
+/* ---- The order of requests ------------------------------------------------------------------- */
 
-/* Must `later` wait for `earlier`? */
+/* Returns whether `later` must wait for `earlier`. */
 static bool holds_up(const struct server_request *earlier, const struct server_request *later)
 {
     const struct cell_request *before = &earlier->frame->request, *after = &later->frame->request;
@@ -215,14 +215,14 @@ static void server_frame_start(struct server_request *request)
         return;
     bl_scope_done(&request->scope);
     fault = bl_arena_zalloc(&request->arena, sizeof *fault);
-    cell_refuse(fault, BL_CELL_INTERNAL, "no fiber can be started for it");
+    cell_refuse(fault, BL_CELL_INTERNAL, "cannot start a fiber for the request");
     bl_text_into(fault->detail, sizeof fault->detail, "out of fiber stacks");
     connection->request_count--;
     reply_err(connection, request->frame, fault);
     request_free(request);
 }
 
-static void start_those_that_may(struct server_connection *connection)
+static void start_ready_requests(struct server_connection *connection)
 {
     BL_LIST_EACH_SAFE (link, &connection->requests) {
         struct server_request *request = BL_CONTAINER(link, struct server_request, link);
@@ -238,14 +238,14 @@ static int request_main(void *argument)
     struct bl_scope *outer = bl_scope_enter(&request->scope);
     if (!connection->dead) {
         request->begun = true;
-        start_those_that_may(connection);
+        start_ready_requests(connection);
         server_frame_serve(request);
     }
     bl_scope_enter(outer);
     bl_scope_done(&request->scope);
     connection->request_count--;
     request_free(request);
-    start_those_that_may(connection);
+    start_ready_requests(connection);
     if (connection->dead)
         server_signal_tell(&connection->server->changed);
     return 0;
@@ -307,14 +307,14 @@ static void server_frame_refuse_limit(struct server_connection *connection,
 {
     struct bl_cell_fault fault;
     bool control = server_frame_is_control(frame);
-    cell_refuse(&fault, BL_CELL_LIMIT_REACHED, "%u requests of this connection are under way",
+    cell_refuse(&fault, BL_CELL_LIMIT_REACHED, "%u requests of this connection are in progress",
                 connection->request_count);
     bl_text_into(fault.limit, sizeof fault.limit, control ? "control_requests" : "requests");
     fault.value = control ? BL_CELL_CONTROL_MAX : BL_CELL_REQUESTS_MAX;
     reply_err(connection, frame, &fault);
 }
 
-/* Keeps the request, or not. */
+/* Returns whether it keeps the request. */
 static bool server_frame_take_request(struct server_connection *connection,
                                       struct server_request *request)
 {
@@ -323,7 +323,7 @@ static bool server_frame_take_request(struct server_connection *connection,
         BL_CELL_REQUESTS_MAX + (server_frame_is_control(frame) ? BL_CELL_CONTROL_MAX : 0);
     if (find_request(connection, frame->request.id) != NULL) {
         server_connection_bye(connection, "protocol", true,
-                              "the id of a request is that of another which is under way");
+                              "another request with the same id is in progress");
         return false;
     }
     if (connection->request_count >= most) {
@@ -332,7 +332,7 @@ static bool server_frame_take_request(struct server_connection *connection,
     }
     request->connection = connection;
     request->cell_id = server_frame_cell_of(frame);
-    /* From when it came on, not from when it begins. */
+    /* The yield time counts from the arrival of the request, not from its begin. */
     if (frame->refusal == NULL && frame->request.op == CELL_OBSERVE)
         frame->request.observe.from_ns = bl_now_ns();
     bl_list_push_back(&connection->requests, &request->link);
@@ -352,11 +352,11 @@ static void server_frame_cancel(struct server_connection *connection, uint64_t i
         bl_scope_stop(&request->scope, BL_STOP_USER, "cancel");
         return;
     }
-    cell_refuse(&fault, BL_CELL_CANCELLED, "cancelled before it had begun");
+    cell_refuse(&fault, BL_CELL_CANCELLED, "cancelled before it started");
     connection->request_count--;
     reply_err(connection, request->frame, &fault);
     request_free(request);
-    start_those_that_may(connection);
+    start_ready_requests(connection);
 }
 
 int server_take_frame(void *context, struct bl_text bytes)
@@ -388,7 +388,7 @@ int server_take_frame(void *context, struct bl_text bytes)
         case CELL_FRAME_TOOL_CANCEL:
         case CELL_FRAME_NOTIFY:
         case CELL_FRAME_ENDED:
-        case CELL_FRAME_BYE: break; /* which cell_frame_read does not take from a client here */
+        case CELL_FRAME_BYE: break; /* cell_frame_read does not accept these from a client here */
         }
     }
     if (!kept)

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #define BACKLOG 128
-/* When the machine has no more descriptors. */
+/* Pause when the process is out of descriptors. */
 #define RETRY_NS (100 * BL_NS_PER_MS)
-/* Its fibers end at their next wait, but for what must be finished. */
+/* The server's fibers end at their next wait, except those that must finish something. */
 #define END_NS_MAX (600 * BL_NS_PER_S)
 
 /* ---- Signals --------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ void server_log(const struct bl_cell_server *server, const char *format, ...)
     va_end(arguments);
     if (size < 0)
         return;
-    /* What clients call themselves must not look like a line of ours. */
+    /* A client's name must not forge a log line. */
     for (char *at = line; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';
@@ -59,22 +59,21 @@ void server_log(const struct bl_cell_server *server, const char *format, ...)
     server->options.log(server->options.context, bl_utf8_cut(text, text.size));
 }
 
-static void server_let_in(struct bl_cell_server *server, int fd)
+static void server_admit(struct bl_cell_server *server, int fd)
 {
     if (!bl_local_peer_is_ours(fd)) {
         close(fd);
-        server_log(server, "a peer of another user was turned away");
+        server_log(server, "rejected a client of another user");
         return;
     }
     if (server->connection_count >= BL_CELL_CONNECTIONS_MAX) {
         close(fd);
-        server_log(server, "a client was turned away: there are %u connections",
-                   server->connection_count);
+        server_log(server, "rejected a client: %u connections are open", server->connection_count);
         return;
     }
     int code = server_connection_start(server, fd, fd);
     if (code != 0)
-        server_log(server, "a client was turned away: %s", bl_error_text(code));
+        server_log(server, "rejected a client: %s", bl_error_text(code));
 }
 
 static void server_accept_until_stopped(struct bl_cell_server *server)
@@ -83,13 +82,13 @@ static void server_accept_until_stopped(struct bl_cell_server *server)
     while (code == 0) {
         int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            server_let_in(server, fd);
+            server_admit(server, fd);
         else if (errno == EAGAIN)
             code = bl_descriptor_wait(server->descriptor, BL_READABLE, NULL);
         else if (errno != EINTR && errno != ECONNABORTED)
             code = bl_sleep(RETRY_NS);
         if (fd >= 0)
-            code = bl_yield(); /* a flood of clients is not all that there is to do */
+            code = bl_yield(); /* a flood of clients must not starve the rest */
     }
 }
 
@@ -130,11 +129,11 @@ static int server_open_socket(struct bl_cell_server *server, struct bl_error *er
     if (code == 0)
         code = bl_local_listen(server->path, BACKLOG, &server->listener, &server->file, error);
     if (code == BL_EBUSY)
-        bl_error_hint(error, "use that host, or name another socket by --socket");
+        bl_error_hint(error, "use that host, or choose another socket with --socket");
     return code != 0 ? code : bl_descriptor_new(server->listener, &server->descriptor);
 }
 
-/* They stay the caller's. */
+/* Duplicates the streams; the originals stay the caller's. */
 static int open_streams(struct bl_cell_server *server)
 {
     int input = fcntl(server->options.input, F_DUPFD_CLOEXEC, 3);
@@ -201,7 +200,7 @@ int bl_cell_server_start(struct bl_nursery *nursery, const struct bl_cell_server
         code = server_begin(server, nursery);
     if (code != 0) {
         bl_error_set(error, code, BL_KIND_RUNTIME, "serve cells", server->path,
-                     "cells cannot be served: %s", bl_error_text(code));
+                     "cannot serve cells: %s", bl_error_text(code));
         server_free(server);
         return code;
     }

@@ -1,10 +1,10 @@
-/* Sessions that connections have opened, and how long they live alone. */
+/* Sessions that connections have opened, and how long they live without a connection. */
 #include <inttypes.h>
 
 #include "cell/host/host.h"
 #include "server.h"
 
-/* Nothing here takes as long. */
+/* Longer than a close can take. */
 #define CLOSE_NS_MAX (3600 * BL_NS_PER_S)
 
 /* ---- Openings -------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static int open_here(struct server_session *session, struct bl_cell_fault *fault
     return bl_cell_session_open(options->host, &opened, &session->session, fault);
 }
 
-/* It lives on for a while; or, with a connection, for as long as that is there. */
+/* Starts the linger time, or turns it off while there is a connection. */
 static void set_linger(struct server_session *session)
 {
     session->linger_until_ns = bl_list_empty(&session->openings)
@@ -91,7 +91,7 @@ static void server_session_attach(struct server_session *session,
 {
     struct server_opening *opening = server_opening_find(connection, session->id);
     session->linger_ms = request->open.linger_ms;
-    if (connection->dead) { /* it has gone in the meantime */
+    if (connection->dead) { /* it has closed in the meantime */
         set_linger(session);
         return;
     }
@@ -109,7 +109,7 @@ static void server_session_attach(struct server_session *session,
     set_linger(session);
     if (opening->serves_tools && (connection->capabilities & CELL_CAPABILITY_TOOLS) != 0)
         session->has_tools = true;
-    /* Where nobody can be told anything that function throws. */
+    /* Without a client for notifications, `notify` throws. */
     if ((connection->capabilities & CELL_CAPABILITY_NOTIFY) != 0)
         session->session->port.notify = server_port_notify;
 }
@@ -120,8 +120,9 @@ int server_session_open(struct server_connection *connection, const struct cell_
     struct bl_cell_server *server = connection->server;
     if (server_opening_find(connection, request->session_id) == NULL &&
         connection->opening_count >= BL_CELL_SESSIONS_MAX) {
-        int code = cell_refuse(fault, BL_CELL_LIMIT_REACHED, "this connection has %u sessions open",
-                               BL_CELL_SESSIONS_MAX);
+        int code =
+            cell_refuse(fault, BL_CELL_LIMIT_REACHED,
+                        "this connection already has %u open sessions", BL_CELL_SESSIONS_MAX);
         bl_text_into(fault->limit, sizeof fault->limit, "sessions");
         fault->value = BL_CELL_SESSIONS_MAX;
         return code;
@@ -130,7 +131,7 @@ int server_session_open(struct server_connection *connection, const struct cell_
     int code = bl_lock_take(&session->lock);
     if (code != 0) {
         session_unref(session);
-        return cell_refuse(fault, BL_CELL_CANCELLED, "stopped before it was opened");
+        return cell_refuse(fault, BL_CELL_CANCELLED, "cancelled before the session was opened");
     }
     if (session->session == NULL)
         code = open_here(session, fault);
@@ -159,7 +160,7 @@ void server_session_unuse(struct server_session *session)
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-/* Under its lock. */
+/* Call with the lock held. */
 static void close_here(struct server_session *session, bool forget, enum bl_stop_reason reason,
                        const char *origin, struct bl_buffer *ret_receipt)
 {
@@ -184,7 +185,7 @@ int server_session_close(struct server_connection *connection, const struct cell
     code = bl_lock_take(&session->lock);
     if (code != 0) {
         session_unref(session);
-        return cell_refuse(fault, BL_CELL_CANCELLED, "stopped before it was closed");
+        return cell_refuse(fault, BL_CELL_CANCELLED, "cancelled before the session was closed");
     }
     if (session->session == NULL)
         code = refuse_not_open(fault, request->session_id);
@@ -207,7 +208,7 @@ void server_session_leave(struct server_connection *connection)
     }
 }
 
-/* Its time alone is over, unless somebody has come just now. */
+/* Closes a session whose linger time is over, unless a client has opened it just now. */
 static int close_lingered(void *argument)
 {
     struct server_session *session = argument;
@@ -216,7 +217,7 @@ static int close_lingered(void *argument)
     if (bl_lock_take(&session->lock) == 0) {
         if (session->session != NULL && bl_list_empty(&session->openings) &&
             session->linger_until_ns == BL_NEVER) {
-            server_log(session->server, "session %s: closed, no client has come back", session->id);
+            server_log(session->server, "session %s: closed: no client reconnected", session->id);
             close_here(session, false, BL_STOP_CLIENT_GONE, "linger", NULL);
         }
         bl_lock_give(&session->lock);
@@ -226,8 +227,8 @@ static int close_lingered(void *argument)
     return 0;
 }
 
-/* The next time to look again. */
-static uint64_t close_those_due(struct bl_cell_server *server)
+/* Starts closing the sessions that are due. Returns when to check again. */
+static uint64_t close_due_sessions(struct bl_cell_server *server)
 {
     uint64_t next_ns = BL_NEVER, now_ns = bl_now_ns();
     BL_MAP_EACH (entry, &server->sessions) {
@@ -257,7 +258,7 @@ int server_session_linger(void *argument)
     int code = 0;
     while (code == 0) {
         struct bl_scope limit;
-        uint64_t next_ns = close_those_due(server);
+        uint64_t next_ns = close_due_sessions(server);
         bl_limit_begin_until(&limit, next_ns);
         bl_semaphore_take(&server->lingering);
         while (bl_semaphore_try_take(&server->lingering) == 0)

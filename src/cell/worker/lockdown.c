@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * Three walls, each for itself: Landlock with an empty set of rules (no path can be opened, where
- * the kernel has it), a filter of system calls (only those that an engine needs that computes, and
- * talks over descriptors that are open), and limits. A call that is refused fails, and does not
- * kill: the engine has ways around most of them, and cell code must see an error.
+ * Three independent barriers: Landlock with an empty rule set (no path can be opened, if the kernel
+ * supports it), a system call filter (only the calls that an engine needs for computing and for
+ * using open descriptors), and resource limits. A refused call fails and does not kill the process:
+ * the engine can work around most refusals, and cell code must get an error.
  *
- * clone is for threads alone, by its flags; clone3 has them in memory, where a filter cannot look,
- * and so is not there at all: the C library then uses clone. */
+ * clone is allowed only for threads, by its flags. clone3 has its flags in memory, which a filter
+ * cannot read, so it fails with ENOSYS: the C library then uses clone. */
 #include "lockdown.h"
 
 #include <dirent.h>
@@ -35,10 +35,10 @@
 #elif defined(__aarch64__)
 #define AUDIT_ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#error "which system calls has this machine?"
+#error "unknown architecture: define AUDIT_ARCHITECTURE"
 #endif
 
-/* Newer than some headers. */
+/* Missing in older headers. */
 #if !defined(LANDLOCK_CREATE_RULESET_VERSION)
 #define LANDLOCK_CREATE_RULESET_VERSION 1
 #endif
@@ -118,14 +118,15 @@ static void lockdown_answer(struct filter *filter, uint32_t what)
     lockdown_add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what));
 }
 
-/* The low half of an argument: all that these look at is of 32 bits, here and in the kernel. */
+/* Loads the low half of an argument: all arguments checked here have 32 bits, also in the
+ * kernel. */
 static void load_argument(struct filter *filter, unsigned number)
 {
     lockdown_load(filter, offsetof(struct seccomp_data, args) + number * sizeof(uint64_t));
 }
 
-/* The call `number` is allowed when that argument, of the bits in `mask`, has this value; else
- * refused. */
+/* Allows the call `number` if that argument, masked with `mask`, has this value; refuses it
+ * otherwise. */
 static void allow_if(struct filter *filter, uint32_t number, unsigned argument, uint32_t mask,
                      uint32_t value)
 {
@@ -150,10 +151,10 @@ static void build_filter(struct filter *filter)
                                                           allowed_calls[i], 0, 1));
         lockdown_answer(filter, SECCOMP_RET_ALLOW);
     }
-    /* Threads suspend each other by signals; no other process may get one. */
+    /* Threads suspend each other with signals; no other process may be signalled. */
     allow_if(filter, __NR_tgkill, 0, UINT32_MAX, (uint32_t)getpid());
     allow_if(filter, __NR_clone, 0, THREAD_FLAGS, THREAD_FLAGS);
-    /* Of itself: its limit is set when the cell is known. */
+    /* Only for this process (0): its limit is set later, when the cell is known. */
     allow_if(filter, __NR_prlimit64, 0, UINT32_MAX, 0);
     allow_if(filter, __NR_prctl, 0, UINT32_MAX, PR_SET_NAME);
     lockdown_add(filter,
@@ -171,21 +172,21 @@ static int apply_filter(void)
         errno = E2BIG;
         return -1;
     }
-    /* All threads of this process, those that the engine has made included. */
+    /* Applies to all threads of the process, including those that the engine has started. */
     return (int)syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* All kinds of access that this kernel can refuse, each refused for every path. A kernel without
- * Landlock leaves that to the filter. */
+/* Refuses every kind of access that this kernel's Landlock knows, for every path. On a kernel
+ * without Landlock only the filter does so. */
 static int apply_landlock(void)
 {
     static const struct {
         int version;
         uint64_t access;
     } steps[] = {{1, (1ull << 13) - 1}, {2, 1ull << 13}, {3, 1ull << 14}, {5, 1ull << 15}};
-    /* As the kernel has it; the fields after the first are known to newer ones alone. */
+    /* The kernel's layout; only newer kernels know the fields after the first. */
     struct {
         uint64_t access_fs, access_net, scoped;
     } rules = {0};
@@ -206,8 +207,8 @@ static int apply_landlock(void)
     return code;
 }
 
-/* The engine keeps events to wake itself, and its own view of its memory. */
-static int stands_for_no_file(int fd)
+/* The engine keeps event descriptors to wake itself, and a view of its own memory. */
+static int is_engine_descriptor(int fd)
 {
     char link[32], target[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -219,7 +220,8 @@ static int stands_for_no_file(int fd)
            (strncmp(target, "/proc/", 6) == 0 && strstr(target, "/statm") != NULL);
 }
 
-/* Those of one look into the folder, which must not change on the way; how many, or -1. */
+/* Closes the descriptors found in one scan of the folder, which must not change during it. Returns
+ * their number, or -1. */
 static int close_some(int kept)
 {
     int closing[DESCRIPTORS_MAX];
@@ -229,7 +231,7 @@ static int close_some(int kept)
         return -1;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         int fd = (int)strtol(entry->d_name, NULL, 10);
-        if (fd > 2 && fd != kept && fd != dirfd(directory) && !stands_for_no_file(fd) &&
+        if (fd > 2 && fd != kept && fd != dirfd(directory) && !is_engine_descriptor(fd) &&
             count < DESCRIPTORS_MAX)
             closing[count++] = fd;
     }
@@ -247,16 +249,16 @@ static int close_descriptors(int kept)
     while (count == DESCRIPTORS_MAX);
     if (count < 0)
         return -1;
-    /* What came from elsewhere as output is not for cell code. */
+    /* Inherited outputs must not be available to cell code. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
         return -1;
     return null > 2 ? close(null) : 0;
 }
 
-/* Linux may share the processors among sessions first (autogroups), and each worker has its own:
- * one that is nice within it is nice to nobody. The session has a niceness, too. Where that cannot
- * be set, busy cells leave the host less than they should. */
+/* Linux may divide the processors among sessions first (autogroups), and each worker has a session
+ * of its own, so that its nice value affects nothing outside. A session has a nice value, too. If
+ * that cannot be set, busy cells leave the host less processor time than they should. */
 static void make_session_nice(void)
 {
     int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
@@ -269,7 +271,7 @@ static void make_session_nice(void)
 int lockdown_apply(int kept)
 {
     const struct rlimit none = {0, 0};
-    const struct rlimit one = {1, 1}; /* as many as poll is given */
+    const struct rlimit one = {1, 1}; /* the number of descriptors that poll gets */
     errno = 0;
     int nice_now = getpriority(PRIO_PROCESS, 0);
     if (errno != 0 || (nice_now < NICENESS && setpriority(PRIO_PROCESS, 0, NICENESS) < 0))
@@ -279,7 +281,7 @@ int lockdown_apply(int kept)
         return -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || apply_landlock() < 0)
         return -1;
-    /* No new descriptor can be had; those that are open stay. */
+    /* No new descriptor can be opened; open ones stay open. */
     if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &one) < 0 ||
         setrlimit(RLIMIT_FSIZE, &none) < 0)
         return -1;

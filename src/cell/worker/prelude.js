@@ -1,9 +1,9 @@
-// Runs once, before there is any cell code, and gives the worker what is awkward to say in C. What
-// runs later (the functions under "later") must look nothing up that cell code could have replaced.
+// Runs once, before any cell code, and provides what is awkward to write in C. Functions that run
+// later (in the part "Later") must not look up anything that cell code could have replaced.
 (function (checkSyntax) {
     "use strict";
 
-    // ---- The global object: what ECMAScript has, and nothing of the engine's own ----
+    // ---- The global object: ECMAScript only, without the engine's additions ----
 
     const standard = new Set([
         "globalThis", "Infinity", "NaN", "undefined", "eval", "isFinite", "isNaN", "parseFloat", "parseInt",
@@ -20,12 +20,13 @@
             if (!Reflect.deleteProperty(globalThis, key))
                 throw new Error("cannot remove " + String(key));
 
-    // ---- The source, made into something that runs ----
+    // ---- Compiling the source ----
 
     const AsyncFunction = (async () => {}).constructor;
     const importsMax = 64;
 
-    // Names that do not occur in the source. As long as `import`, so that columns stay.
+    // Returns names that do not occur in the source, of the length of `import`, so that columns do
+    // not change.
     const unusedNames = (source, count) => {
         const names = [];
         for (let i = 0; names.length < count; i++) {
@@ -38,7 +39,7 @@
 
     const lineOf = (source, index) => source.slice(0, index).split(/\r\n|[\n\r\u2028\u2029]/).length;
 
-    // The first import or re-export that stands on the line of the error; null: none does.
+    // Returns the first import or re-export on the line of the error, or null.
     const findImport = (source, line) => {
         const declaration = /(?<=^|[\s;}])(import|export)\b([^;"'()]*)(["'])([^"'\n]*)\3/g;
         for (const found of source.matchAll(declaration)) {
@@ -59,7 +60,8 @@
         if (found !== null)
             return { kind: "import", name: "Error", message: "Unsupported import in exec: " + found.specifier,
                      stack: "at cell.mjs:" + found.line };
-        // Where the source ends too soon or too late the parser speaks of what is around it.
+        // If the source ends too early or too late, the parser's message is about the code around
+        // it.
         let message = failure.message;
         if (message === "Parser error")
             message = "Unexpected token '}'";
@@ -69,9 +71,10 @@
                  stack: line > 0 ? "at cell.mjs:" + Math.min(line, lines) : "" };
     };
 
-    // The engine would say "Could not import the module": each import() becomes a call of ours. Only
-    // the engine knows which of these words are code: one that is breaks when it is no token, and
-    // holds when it is an operand (the name of a property or a method would not).
+    // The engine's message would be "Could not import the module", so each import() becomes our own
+    // call. Only the engine knows which of these words are code. One that is code breaks the
+    // syntax if it is replaced by an invalid token, and does not if it is replaced by an operand;
+    // the name of a property or a method would break with both.
     const replaceImports = (source, wrap, name) => {
         if (!source.includes("import"))
             return source;
@@ -100,18 +103,19 @@
         return outer().split("\n").findIndex((frame) => frame.startsWith("outer@")) > 1;
     })();
 
-    // The source is the body of a strict async function (the engine has no modules for us), on lines of
-    // its own numbers. Nothing of the machinery of promises says how it ends, so nothing that is done to
-    // that machinery can hide it.
+    // The source becomes the body of a strict async function (the engine's C API has no modules)
+    // and keeps its line numbers. Its end is reported without promises, so that cell code cannot
+    // hide it by tampering with them.
     const compile = (given) => {
-        // A module may begin so.
+        // A module may start with a hashbang.
         const source = given.startsWith("#!") ? "//" + given.slice(2) : given;
         const [failed, ended, imported, caught] = unusedNames(source, 4);
         const head = `(${failed},${ended},${imported})=>(async function(){"use strict";try{`;
         const tail = `\n}catch(${caught}){${failed}(${caught})}finally{${ended}()}})()`;
         const wrap = (body) => head + body + tail;
         const failure = checkSyntax(wrap(source));
-        // A source that closes our braces and opens others would pass: it must be a body by itself, too.
+        // A source that closes our braces and opens others would pass: it must also be a valid body
+        // by itself.
         try {
             new AsyncFunction('"use strict";' + source);
         } catch (refusal) {
@@ -123,7 +127,7 @@
                  lines: lineOf(source, source.length), callIsShown };
     };
 
-    // The first time is the slow one.
+    // Warms up: the first compilation is slow.
     compile("await 0; text(`${1}`)");
 
     // ---- Later ----

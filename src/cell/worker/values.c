@@ -1,5 +1,5 @@
-/* store and load: JSON, as the host has given it and as cell code has left it. A value is read anew
- * each time, so that nobody changes what is stored by changing what was loaded. */
+/* store and load. Values are kept as JSON, as the host or cell code supplied it, and parsed at each
+ * load, so that changing a loaded value does not change the stored one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,16 +7,16 @@
 
 struct value {
     struct bytes key;    /* UTF-8 */
-    struct bytes quoted; /* the same as JSON */
+    struct bytes quoted; /* the same as JSON, with quotes */
     struct bytes json;
     bool given;   /* by the host */
     bool written; /* by this cell */
-    bool deleted; /* by this cell; without json */
+    bool deleted; /* by this cell; has no json then */
 };
 
 static struct value *values;
 static size_t value_count, value_capacity, live_count;
-static size_t bytes_total; /* of the JSON of those that are there */
+static size_t bytes_total; /* JSON size of all live values */
 
 static struct value *values_find(const struct bytes *key)
 {
@@ -27,7 +27,7 @@ static struct value *values_find(const struct bytes *key)
     return NULL;
 }
 
-/* Takes the key over. */
+/* Takes ownership of the key. */
 static struct value *values_append(struct bytes *key)
 {
     if (value_count == value_capacity) {
@@ -43,7 +43,7 @@ static struct value *values_append(struct bytes *key)
     return value;
 }
 
-/* Takes the JSON over; an empty one deletes. */
+/* Takes ownership of the JSON; an empty one deletes the value. */
 static void values_put(struct value *value, struct bytes *json)
 {
     live_count = live_count - (value->json.size > 0) + (json->size > 0);
@@ -75,12 +75,12 @@ bool values_take(JSObjectRef given)
     return true;
 }
 
-/* The key, checked; false with an exception. */
-static bool values_take_key(size_t count, const JSValueRef arguments[], const char *who,
+/* Reads the key argument. Returns false with an exception. */
+static bool values_take_key(size_t count, const JSValueRef arguments[], const char *name,
                             struct bytes *key, JSValueRef *exception)
 {
     if (count < 1 || !JSValueIsString(engine, arguments[0])) {
-        engine_throw(exception, prelude.type_error, "%s takes a key, a string", who);
+        engine_throw(exception, prelude.type_error, "%s: the key must be a string", name);
         return false;
     }
     JSStringRef text = JSValueToStringCopy(engine, arguments[0], exception);
@@ -91,7 +91,7 @@ static bool values_take_key(size_t count, const JSValueRef arguments[], const ch
     return true;
 }
 
-/* The value's JSON; empty: it is undefined. False with an exception. */
+/* Converts the value to JSON; empty if it is undefined. Returns false with an exception. */
 static bool take_json(JSValueRef value, struct bytes *json, JSValueRef *exception)
 {
     JSValueRef thrown = NULL;
@@ -101,34 +101,35 @@ static bool take_json(JSValueRef value, struct bytes *json, JSValueRef *exceptio
     if (thrown != NULL) {
         *exception = thrown;
     } else if (text == NULL) {
-        engine_throw(exception, prelude.type_error, "store takes a value that JSON can say");
+        engine_throw(exception, prelude.type_error, "store: JSON cannot represent the value");
     } else if (JSStringGetLength(text) > WORKER_VALUE_MAX) {
-        engine_throw(exception, prelude.range_error, "a stored value has at most %zu bytes as JSON",
-                     WORKER_VALUE_MAX);
+        engine_throw(exception, prelude.range_error,
+                     "a stored value can have at most %zu bytes as JSON", WORKER_VALUE_MAX);
     } else if (!bytes_add_json(json, text)) {
-        engine_throw(exception, prelude.range_error, "a stored value is nested at most %u deep",
-                     WORKER_DEPTH_MAX);
+        engine_throw(exception, prelude.range_error,
+                     "a stored value can be nested at most %u levels deep", WORKER_DEPTH_MAX);
     } else if (json->size > WORKER_VALUE_MAX) {
-        engine_throw(exception, prelude.range_error, "a stored value has at most %zu bytes as JSON",
-                     WORKER_VALUE_MAX);
+        engine_throw(exception, prelude.range_error,
+                     "a stored value can have at most %zu bytes as JSON", WORKER_VALUE_MAX);
     }
     if (text != NULL)
         JSStringRelease(text);
     return *exception == NULL;
 }
 
-/* False with an exception: there is no room for it. */
+/* Returns false with an exception if a limit would be exceeded. */
 static bool values_has_room(const struct value *value, const struct bytes *key,
                             const struct bytes *json, JSValueRef *exception)
 {
     size_t size = value != NULL ? value->json.size : 0;
     if (key->size > WORKER_KEY_MAX)
-        engine_throw(exception, prelude.range_error, "a key has at most %zu bytes", WORKER_KEY_MAX);
+        engine_throw(exception, prelude.range_error, "a key can have at most %zu bytes",
+                     WORKER_KEY_MAX);
     else if (json->size > 0 && size == 0 && live_count >= WORKER_VALUES_MAX)
-        engine_throw(exception, prelude.range_error, "a session stores at most %u keys",
+        engine_throw(exception, prelude.range_error, "a session can store at most %u keys",
                      WORKER_VALUES_MAX);
     else if (bytes_total - size + json->size > WORKER_VALUES_BYTES_MAX)
-        engine_throw(exception, prelude.range_error, "a session stores at most %zu bytes",
+        engine_throw(exception, prelude.range_error, "a session can store at most %zu bytes",
                      WORKER_VALUES_BYTES_MAX);
     return *exception == NULL;
 }
@@ -139,7 +140,7 @@ static void write_value(struct value *value, struct bytes *json)
     value->deleted = json->size == 0;
     values_put(value, json);
     if (value->deleted && !value->given) {
-        /* Nobody else has it: there is nothing to say of it. */
+        /* The host does not know it, so it need not be reported. */
         bytes_done(&value->key);
         bytes_done(&value->quoted);
         *value = values[--value_count];
@@ -155,9 +156,9 @@ NATIVE(values_store)
     if (module_settled() || !values_take_key(count, arguments, "store", &key, exception))
         return undefined;
     if (key.size == 0)
-        engine_throw(exception, prelude.type_error, "store takes a key that is not empty");
+        engine_throw(exception, prelude.type_error, "store: the key must not be empty");
     else if (take_json(count > 1 ? arguments[1] : undefined, &json, exception)) {
-        /* Only now: making the JSON may have run cell code, which stores, too. */
+        /* Looked up only now: making the JSON may have run cell code, which may store, too. */
         struct value *value = values_find(&key);
         if (values_has_room(value, &key, &json, exception) && (value != NULL || json.size > 0))
             write_value(value != NULL ? value : values_append(&key), &json);
@@ -191,7 +192,7 @@ NATIVE(values_load)
 
 /* ---- At the end ------------------------------------------------------------------------------ */
 
-/* Both the size and the bytes, so that they cannot differ. */
+/* Determines both the size and the bytes, so that they cannot differ. */
 static size_t each_piece(void (*take)(const void *data, size_t size))
 {
     static const char head[] = "\"values\":{", middle[] = "},\"deleted\":[", tail[] = "]";

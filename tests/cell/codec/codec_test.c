@@ -1,4 +1,4 @@
-/* Frames of clients and what else is made of bytes: messages, items, digests. */
+/* Frames of clients and other encoded data: messages, items, digests. */
 #include "reading.h"
 
 #include <stdio.h>
@@ -34,12 +34,12 @@ static void assert_breach_says(const char *json, bool first, const char *message
 static void bad_input_first_frame_is_not_hello(void **state BL_UNUSED)
 {
     assert_breach_says("{\"type\":\"cancel\",\"id\":1}", true,
-                       "cancel came first: the first frame must be hello");
+                       "cancel is not allowed as the first frame: hello is required");
     assert_breach(BL_TEXT("{\"type\":\"ready\"}"), true);
     assert_breach(BL_TEXT("{}"), true);
     assert_breach(BL_TEXT("[]"), true);
     assert_breach_says(HELLO("[1]", "[]", "[]"), false,
-                       "hello came again: there is one for a connection");
+                       "hello is allowed only once per connection");
 }
 
 static void bad_input_versions_of_a_hello(void **state BL_UNUSED)
@@ -57,7 +57,7 @@ static void bad_input_versions_of_a_hello(void **state BL_UNUSED)
                        "versions: expected a list of 1 to 64 elements, found an empty array");
     assert_breach_says(bad[1], true,
                        "versions[0]: expected a whole number from 1 to 9007199254740991, found 0");
-    assert_breach_says(bad[2], true, "versions[1]: there is another 1");
+    assert_breach_says(bad[2], true, "versions[1]: duplicate of an earlier element: 1");
 }
 
 static void bad_input_blank_repeated_or_overlapping_capabilities(void **state BL_UNUSED)
@@ -81,10 +81,10 @@ static void bad_input_blank_repeated_or_overlapping_capabilities(void **state BL
 
     for (size_t i = 0; i < BL_COUNT(bad); i++)
         assert_breach(bl_text_from(bad[i]), true);
-    assert_breach_says(bad[4], true, "wants[0]: it is in requires, too");
+    assert_breach_says(bad[4], true, "wants[0]: also in requires");
 }
 
-static void a_hello_says_what_is_asked_for(void **state BL_UNUSED)
+static void a_hello_lists_versions_and_capabilities(void **state BL_UNUSED)
 {
     struct reading reading;
 
@@ -105,7 +105,7 @@ static void a_hello_says_what_is_asked_for(void **state BL_UNUSED)
     bl_arena_done(&reading.arena);
 }
 
-/* ---- Frames that are none -------------------------------------------------------------------- */
+/* ---- Invalid frames -------------------------------------------------------------------------- */
 
 static void bad_input_not_utf8_not_json_or_a_key_twice(void **state BL_UNUSED)
 {
@@ -130,13 +130,13 @@ static void bad_input_not_utf8_not_json_or_a_key_twice(void **state BL_UNUSED)
                        "ready, rejected, reply, tool_call, tool_cancel, notify, ended, bye, found "
                        "\"dance\"");
     assert_breach_says("{\"type\":\"bye\",\"reason\":\"protocol\",\"message\":\"\"}", false,
-                       "bye is a frame of the host");
+                       "bye is a frame that only hosts send");
     assert_breach(BL_TEXT("{\"type\":7}"), false);
 }
 
 static void bad_input_deeper_than_64(void **state BL_UNUSED)
 {
-    /* The frame itself is the first. */
+    /* The frame itself is level 1. */
     for (unsigned depth = 62; depth <= 65; depth++) {
         struct reading reading;
         struct bl_buffer out;
@@ -179,7 +179,7 @@ static void bad_input_request_id(void **state BL_UNUSED)
     bl_arena_done(&reading.arena);
 }
 
-static void results_and_acknowledgements_that_do_not_fit_are_breaches(void **state BL_UNUSED)
+static void invalid_results_and_acknowledgements_are_breaches(void **state BL_UNUSED)
 {
 #define RESULT(rest)                                                                               \
     "{\"type\":\"tool_result\",\"session_id\":\"s\",\"cell_id\":\"c\",\"call_id\":\"a\"" rest "}"
@@ -201,9 +201,9 @@ static void results_and_acknowledgements_that_do_not_fit_are_breaches(void **sta
 #undef RESULT
 }
 
-/* ---- The very bytes -------------------------------------------------------------------------- */
+/* ---- Exact bytes ----------------------------------------------------------------------------- */
 
-static void the_bytes_of_a_result_are_those_that_came(void **state BL_UNUSED)
+static void the_bytes_of_a_result_are_kept(void **state BL_UNUSED)
 {
     static const char *const values[] = {"null",
                                          "-1.50e+3",
@@ -243,7 +243,7 @@ static void the_bytes_of_a_result_are_those_that_came(void **state BL_UNUSED)
     }
 }
 
-/* 16 MiB of what is hardest to skip. */
+/* 16 MiB of the input that is slowest to skip. */
 static void a_frame_of_many_mib_is_read(void **state BL_UNUSED)
 {
     static const char *const pieces[] = {"\\\\", "\\\"", "[],", "{},"};
@@ -271,24 +271,21 @@ static void a_frame_of_many_mib_is_read(void **state BL_UNUSED)
     }
 }
 
-/* ---- Items and errors of workers ------------------------------------------------------------- */
+/* ---- Frames of workers ----------------------------------------------------------------------- */
 
 static void assert_item(const char *json, const char *expected)
 {
-    struct bl_json_writer writer;
-    const struct bl_json *item;
+    struct cell_worker_frame frame;
     struct bl_arena arena;
-    struct bl_buffer out;
 
     bl_arena_init(&arena);
-    bl_buffer_init(&out, 4096);
-    bl_json_writer_init(&writer, &out);
-    assert_int_equal(bl_json_read(&arena, bl_text_from(json), NULL, &item, NULL), 0);
-    int code = cell_item_write(&writer, item);
+    struct bl_text bytes = bl_arena_printf(&arena, "{\"type\":\"item\",\"item\":%s}", json);
+    int code = cell_worker_frame_read(&arena, bytes, &frame);
     if (code != (expected != NULL ? 0 : BL_EPARSE))
         fail_msg("%d: %s", code, json);
-    assert_true(bl_text_equal(bl_buffer_text(&out), bl_text_from(expected)));
-    bl_buffer_done(&out);
+    if (code == 0)
+        assert_string_equal(bl_record_text(&arena, &bl_cell_item_record, &frame.item).data,
+                            expected);
     bl_arena_done(&arena);
 }
 
@@ -326,12 +323,20 @@ static void items_have_one_form(void **state BL_UNUSED)
 #undef IMAGE
 }
 
+static int read_settled(struct bl_arena *arena, const char *error, struct cell_worker_frame *frame)
+{
+    return cell_worker_frame_read(
+        arena,
+        bl_arena_printf(arena, "{\"type\":\"settled\",\"error\":%s,\"values\":{},\"deleted\":[]}",
+                        error),
+        frame);
+}
+
 static void the_error_of_a_worker_is_cut_at_a_character(void **state BL_UNUSED)
 {
+    struct cell_worker_frame frame;
     struct bl_buffer text;
     struct bl_arena arena;
-    struct bl_cell_error error;
-    const struct bl_json *value;
 
     bl_arena_init(&arena);
     bl_buffer_init(&text, 1 << 20);
@@ -340,20 +345,115 @@ static void the_error_of_a_worker_is_cut_at_a_character(void **state BL_UNUSED)
     for (int i = 0; i < 100000; i++)
         bl_buffer_append(&text, BL_TEXT("\u20ac"));
     bl_buffer_append(&text, BL_TEXT("\"}"));
-    assert_int_equal(bl_json_read(&arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
-    assert_int_equal(cell_error_read(&arena, value, &error), 0);
-    assert_int_equal(error.kind, BL_CELL_ERROR_SYNTAX);
-    assert_int_equal(error.message.size, 4096);
-    assert_true(bl_utf8_valid(error.message));
-    assert_true(bl_text_equal(error.name, BL_TEXT("SyntaxError")));
+    bl_buffer_append_byte(&text, '\0');
+    assert_int_equal(read_settled(&arena, text.data, &frame), 0);
+    assert_int_equal(frame.settled.error->kind, BL_CELL_ERROR_SYNTAX);
+    assert_int_equal(frame.settled.error->message.size, 4096);
+    assert_true(bl_utf8_valid(frame.settled.error->message));
+    assert_true(bl_text_equal(frame.settled.error->name, BL_TEXT("SyntaxError")));
+    assert_int_equal(read_settled(&arena, "null", &frame), 0);
+    assert_null(frame.settled.error);
     static const char *const bad[] = {
-        "null", "{}", "{\"kind\":\"syntax\",\"name\":\"\",\"message\":\"\"}",
+        "[]", "{}", "{\"kind\":\"syntax\",\"name\":\"\",\"message\":\"\"}",
         "{\"kind\":\"other\",\"name\":\"\",\"message\":\"\",\"stack\":\"\"}",
         "{\"kind\":\"syntax\",\"name\":1,\"message\":\"\",\"stack\":\"\"}"};
-    for (size_t i = 0; i < BL_COUNT(bad); i++) {
-        assert_int_equal(bl_json_read(&arena, bl_text_from(bad[i]), NULL, &value, NULL), 0);
-        assert_int_equal(cell_error_read(&arena, value, &error), BL_EPARSE);
+    for (size_t i = 0; i < BL_COUNT(bad); i++)
+        assert_int_equal(read_settled(&arena, bad[i], &frame), BL_EPARSE);
+    bl_buffer_done(&text);
+    bl_arena_done(&arena);
+}
+
+static void frames_to_a_worker_have_these_bytes(void **state BL_UNUSED)
+{
+    static const struct bl_cell_tool tools[] = {
+        {.name = {"read", 4}, .description = {"Reads.", 6}, .schema = {"{}", 2}},
+        {.name = {"say", 3}, .takes_text = true},
+    };
+    const struct {
+        struct cell_worker_frame frame;
+        const char *bytes;
+    } rows[] = {
+        {{.type = CELL_WORKER_START,
+          .start = {.source = BL_TEXT("text(\"1\")\n"),
+                    .tools = tools,
+                    .tool_count = 2,
+                    .values = BL_TEXT("{\"k\":[1]}"),
+                    .memory_bytes = 67108864,
+                    .output_bytes = 4194304,
+                    .notify = true}},
+         "{\"type\":\"start\",\"source\":\"text(\\\"1\\\")\\n\",\"tools\":[{\"name\":\"read\","
+         "\"description\":\"Reads.\",\"input\":\"object\"},{\"name\":\"say\",\"description\":\"\","
+         "\"input\":\"text\"}],\"values\":{\"k\":[1]},\"memory_bytes\":67108864,"
+         "\"output_bytes\":4194304,\"notify\":true}"},
+        {{.type = CELL_WORKER_RESULT,
+          .number = 1,
+          .result.result = {.ok = true, .json = BL_TEXT("null")}},
+         "{\"type\":\"result\",\"call\":1,\"ok\":null}"},
+        {{.type = CELL_WORKER_RESULT,
+          .number = 4096,
+          .result.result = {.refusal = BL_CELL_CALL_DENIED, .message = BL_TEXT("no")}},
+         "{\"type\":\"result\",\"call\":4096,\"err\":{\"kind\":\"denied\",\"message\":\"no\"}}"},
+        {{.type = CELL_WORKER_NOTIFIED, .number = 3}, "{\"type\":\"notified\",\"seq\":3}"},
+    };
+    struct cell_worker_frame frame;
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_text bytes = bl_record_text(&arena, &cell_worker_frame_record, &rows[i].frame);
+        assert_string_equal(bytes.data, rows[i].bytes);
+        /* Only a host sends it. */
+        assert_int_equal(cell_worker_frame_read(&arena, bytes, &frame), BL_EPARSE);
     }
+    bl_arena_done(&arena);
+}
+
+static void a_worker_sends_only_frames_of_the_table(void **state BL_UNUSED)
+{
+    static const char *const good[] = {
+        "{\"type\":\"ready\"}",
+        "{\"type\":\"yield\"}",
+        "{\"type\":\"call\",\"call\":1,\"tool\":\"read\",\"input\":{}}",
+        "{\"type\":\"call\",\"call\":1,\"tool\":\"say\",\"input\":\"a\"}",
+        "{\"type\":\"notify\",\"seq\":1,\"text\":\"\"}",
+        "{\"type\":\"idle\",\"timers\":1024,\"stalled\":false}",
+        "{\"type\":\"settled\",\"error\":null,\"values\":{\"k\":null},\"deleted\":[\"j\"]}",
+    };
+    static const char *const bad[] = {
+        "{\"type\":\"call\",\"call\":0,\"tool\":\"read\",\"input\":{}}",
+        "{\"type\":\"call\",\"call\":1,\"tool\":\"read\"}",
+        "{\"type\":\"call\",\"call\":1,\"tool\":\"read\",\"input\":[]}",
+        "{\"type\":\"notify\",\"seq\":1}",
+        "{\"type\":\"idle\",\"timers\":1025,\"stalled\":false}",
+        "{\"type\":\"idle\",\"timers\":1}",
+        "{\"type\":\"yield\",\"timers\":1}",
+        "{\"type\":\"settled\",\"values\":{},\"deleted\":[]}",
+        "{\"type\":\"settled\",\"error\":null,\"values\":[],\"deleted\":[]}",
+        "{\"type\":\"settled\",\"error\":null,\"values\":{},\"deleted\":[\"\"]}",
+        "{\"type\":\"settled\",\"error\":null,\"values\":{},\"deleted\":[1]}",
+    };
+    struct cell_worker_frame frame;
+    struct bl_arena arena;
+
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(good); i++) {
+        assert_int_equal(cell_worker_frame_read(&arena, bl_text_from(good[i]), &frame), 0);
+        assert_string_equal(bl_record_text(&arena, &cell_worker_frame_record, &frame).data,
+                            good[i]);
+    }
+    for (size_t i = 0; i < BL_COUNT(bad); i++) {
+        if (cell_worker_frame_read(&arena, bl_text_from(bad[i]), &frame) != BL_EPARSE)
+            fail_msg("taken: %s", bad[i]);
+    }
+    struct bl_buffer text;
+    bl_buffer_init(&text, 1 << 20);
+    bl_buffer_printf(&text, "{\"type\":\"notify\",\"seq\":1,\"text\":\"%0*d\"}",
+                     (int)BL_CELL_NOTIFY_MAX, 0);
+    assert_int_equal(cell_worker_frame_read(&arena, bl_buffer_text(&text), &frame), 0);
+    bl_buffer_clear(&text);
+    bl_buffer_printf(&text, "{\"type\":\"notify\",\"seq\":1,\"text\":\"%0*d\"}",
+                     (int)BL_CELL_NOTIFY_MAX + 1, 0);
+    assert_int_equal(cell_worker_frame_read(&arena, bl_buffer_text(&text), &frame), BL_EPARSE);
     bl_buffer_done(&text);
     bl_arena_done(&arena);
 }
@@ -380,7 +480,7 @@ static void assert_same_create(const char *one, const char *other, bool same)
         fail_msg("%s\n%s", one, other);
 }
 
-static void a_digest_is_of_what_runs(void **state BL_UNUSED)
+static void a_digest_covers_what_is_run(void **state BL_UNUSED)
 {
 #define A TOOL("\"a\"", "\"object\"", "{\"x\":1,\"y\":{\"b\":1,\"a\":2}}")
 #define B TOOL("\"b\"", "\"text\"", "null")
@@ -412,8 +512,8 @@ static void a_digest_is_of_what_runs(void **state BL_UNUSED)
 #undef B
 }
 
-/* Texts beside each other must not run into one: neither may the two limits be swapped. */
-static void a_digest_cannot_be_read_in_two_ways(void **state BL_UNUSED)
+/* Adjacent texts must not run together, and the two limits must not be interchangeable. */
+static void different_creates_have_different_digests(void **state BL_UNUSED)
 {
     const struct bl_cell_tool tools[][2] = {
         {{.name = BL_TEXT("ab"), .description = BL_TEXT("c")}, {.name = BL_TEXT("x")}},
@@ -439,7 +539,7 @@ static void a_digest_cannot_be_read_in_two_ways(void **state BL_UNUSED)
     }
 }
 
-static void names_are_those_of_the_contract(void **state BL_UNUSED)
+static void names_are_those_of_the_specification(void **state BL_UNUSED)
 {
     enum cell_operation operation;
 
@@ -457,13 +557,15 @@ static void names_are_those_of_the_contract(void **state BL_UNUSED)
 SUITE(codec, cmocka_unit_test(bad_input_first_frame_is_not_hello),
       cmocka_unit_test(bad_input_versions_of_a_hello),
       cmocka_unit_test(bad_input_blank_repeated_or_overlapping_capabilities),
-      cmocka_unit_test(a_hello_says_what_is_asked_for),
+      cmocka_unit_test(a_hello_lists_versions_and_capabilities),
       cmocka_unit_test(bad_input_not_utf8_not_json_or_a_key_twice),
       cmocka_unit_test(bad_input_deeper_than_64), cmocka_unit_test(bad_input_request_id),
-      cmocka_unit_test(results_and_acknowledgements_that_do_not_fit_are_breaches),
-      cmocka_unit_test(the_bytes_of_a_result_are_those_that_came),
+      cmocka_unit_test(invalid_results_and_acknowledgements_are_breaches),
+      cmocka_unit_test(the_bytes_of_a_result_are_kept),
       cmocka_unit_test(a_frame_of_many_mib_is_read), cmocka_unit_test(items_have_one_form),
       cmocka_unit_test(the_error_of_a_worker_is_cut_at_a_character),
-      cmocka_unit_test(a_digest_is_of_what_runs),
-      cmocka_unit_test(a_digest_cannot_be_read_in_two_ways),
-      cmocka_unit_test(names_are_those_of_the_contract));
+      cmocka_unit_test(frames_to_a_worker_have_these_bytes),
+      cmocka_unit_test(a_worker_sends_only_frames_of_the_table),
+      cmocka_unit_test(a_digest_covers_what_is_run),
+      cmocka_unit_test(different_creates_have_different_digests),
+      cmocka_unit_test(names_are_those_of_the_specification));

@@ -1,13 +1,12 @@
-/* Every union of the wire: what it has is taken, and what it has not is refused, by the codec and
- * by the schemas alike. */
+/* Every union of the wire: the codec and the schemas accept exactly the same members and values. */
 #include "golden.h"
 
 #include <stdio.h>
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Refused values -------------------------------------------------------------------------- */
 
-/* That object without the member `without`, and with `more`, members as JSON; either may be NULL.
- */
+/* Returns the object without the member `without` and with the members `more` (JSON). Either may be
+ * NULL. */
 static struct bl_text changed(struct bl_arena *arena, const struct bl_json *value,
                               const char *without, const char *more)
 {
@@ -41,16 +40,17 @@ static struct bl_text reply_with(struct bl_arena *arena, const char *op, struct 
                            op, BL_TEXT_ARG(ok));
 }
 
-/* Every way to read that `ok` says the same of it; which is what it says. */
+/* Returns whether the `ok` is accepted, which every way to read it must agree on. */
 static bool is_taken(struct bl_arena *arena, enum cell_operation operation, struct bl_text ok)
 {
     struct bl_cell_observe_outcome observed;
     struct bl_cell_terminate_outcome terminated;
     struct cell_frame frame;
+    struct cell_ok read;
     struct bl_error error = {0};
     const char *op = cell_operation_name(operation);
 
-    bool taken = cell_ok_check(operation, golden_parse(arena, ok), &error) == 0;
+    bool taken = cell_ok_read(arena, operation, golden_parse(arena, ok), &read, &error) == 0;
     assert_int_equal(taken, error.message[0] == '\0');
     assert_int_equal(cell_host_frame_read(arena, reply_with(arena, op, ok), &frame, NULL) == 0,
                      taken);
@@ -92,12 +92,12 @@ static void C47_missing_with_content_items_is_refused(void **state)
     assert_int_equal(bl_cell_observe_outcome_read(&golden->arena, text, &outcome, &error),
                      BL_EPARSE);
     assert_string_equal(error.message, "\"content_items\" is a member of yielded, not of missing");
-    /* There it is no field of any variant. */
+    /* Here it is not a field of any variant. */
     assert_true(is_taken(&golden->arena, CELL_RELEASE, text));
 }
 
-/* With an unknown member in each object of ours, however deep. Payloads of others are theirs, and
- * receipts have a closed form of their own. */
+/* Writes the value with an unknown member in each of our objects, at any depth. Payloads of others
+ * are left alone, and receipts have a closed form of their own. */
 static void write_extended(struct bl_json_writer *writer, const struct bl_json *value)
 {
     static const char *const payloads[] = {"input", "input_schema", "receipt"};
@@ -148,7 +148,7 @@ static void C47_an_unknown_extra_field_is_not_refused(void **state)
 
 /* ---- Every frame, without each of its fields and with those of others ------------------------ */
 
-/* A value for each field that a frame can have, so that it is its presence that is wrong. */
+/* A valid value for each field that a frame can have, so that only its presence is wrong. */
 static const char *const frame_members[] = {
     "\"client\":\"a\"",
     "\"versions\":[1]",
@@ -210,7 +210,7 @@ static void frames_are_refused_without_a_field_or_with_that_of_another(void **st
 
 static const struct {
     const char *type;
-    unsigned operations; /* that can answer it, as bits */
+    unsigned operations; /* operations that can answer it, as bits */
 } outcome_types[] = {
     {"opened", 1u << CELL_OPEN_SESSION},
     {"created", 1u << CELL_CREATE_CELL},
@@ -234,10 +234,10 @@ static bool can_answer(enum cell_operation operation, const struct bl_json *ok)
     return false;
 }
 
-/* What the outcomes of observe and terminate have, each with a value that fits. */
+/* Members of the outcomes of observe and terminate, each with a valid value. */
 static const struct {
     const char *member;
-    unsigned operations; /* whose unions have it */
+    unsigned operations; /* operations whose unions have it, as bits */
 } outcome_members[] = {
     {"\"generation\":1", 1u << CELL_OBSERVE | 1u << CELL_TERMINATE},
     {"\"content_items\":[]", 1u << CELL_OBSERVE | 1u << CELL_TERMINATE},
@@ -362,9 +362,53 @@ static void errors_have_the_fields_of_their_code_and_no_other(void **state)
     bl_json_schema_free(schema);
 }
 
+#define RECEIPT(survivors, background, unit)                                                       \
+    "\"receipt\":{\"id\":\"rcp_a\",\"scope\":\"c-7\",\"reason\":\"user\",\"origin\":\"\","         \
+    "\"requested_at\":\"2026-11-15T18:50:07.123Z\",\"observed_ms\":0,\"quiet_ms\":21.7,"           \
+    "\"mechanism\":\"subreaper\",\"cancel_observed\":false," survivors                             \
+    ",\"background\":[" background "],\"units\":[{\"kind\":\"cell\",\"id\":\"c-7\"," unit "}]}"
+
+/* Every member that any belay has written is in the table, and members of later versions are
+ * ignored: stored receipts stay readable. */
+static void receipts_of_any_time_are_read_by_their_own_table(void **state)
+{
+    static const struct {
+        const char *receipt;
+        bool taken;
+    } rows[] = {
+        {RECEIPT("\"survivors\":0", "", "\"fate\":\"killed\""), true},
+        {RECEIPT("\"survivors\":null,\"unverified\":\"x\"",
+                 "{\"id\":\"c-1\",\"cell\":\"c-1\",\"processes\":1,\"age_ms\":5}",
+                 "\"fate\":\"unknown\",\"ms\":1.5,\"processes\":1,\"survivors\":null,"
+                 "\"unverified\":\"x\",\"signal\":\"KILL\",\"detail\":\"y\",\"name\":\"n\""),
+         true},
+        {RECEIPT("\"later\":1,\"survivors\":0",
+                 "{\"id\":\"j\",\"processes\":0,\"age_ms\":0,"
+                 "\"later\":1}",
+                 "\"fate\":\"killed\",\"later\":[1]"),
+         true},
+        {RECEIPT("\"survivors\":-1", "", "\"fate\":\"killed\""), false},
+        {RECEIPT("\"later\":1", "", "\"fate\":\"killed\""), false},
+        {RECEIPT("\"survivors\":0", "", "\"fate\":\"eaten\""), false},
+        {RECEIPT("\"survivors\":0", "", "\"fate\":\"killed\",\"ms\":\"long\""), false},
+        {RECEIPT("\"survivors\":0", "1", "\"fate\":\"killed\""), false},
+    };
+    struct golden *golden = *state;
+    const struct bl_json *ok =
+        golden_get(golden_find(golden, "reply-", "observe-terminated")->root, "ok");
+
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        struct bl_text text = changed(&golden->arena, ok, "receipt", rows[i].receipt);
+        if (is_taken(&golden->arena, CELL_OBSERVE, text) != rows[i].taken)
+            fail_msg("%s", rows[i].receipt);
+    }
+}
+#undef RECEIPT
+
 SUITE(union, GOLDEN(C47_yielded_in_a_terminate_reply_is_refused),
       GOLDEN(C47_missing_with_content_items_is_refused),
       GOLDEN(C47_an_unknown_extra_field_is_not_refused),
       GOLDEN(frames_are_refused_without_a_field_or_with_that_of_another),
       GOLDEN(outcomes_are_taken_exactly_where_the_union_has_them),
-      GOLDEN(errors_have_the_fields_of_their_code_and_no_other));
+      GOLDEN(errors_have_the_fields_of_their_code_and_no_other),
+      GOLDEN(receipts_of_any_time_are_read_by_their_own_table));

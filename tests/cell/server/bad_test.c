@@ -1,4 +1,4 @@
-/* What a client must not send, and where a socket must not be. */
+/* Breaches of the protocol by clients, and sockets in invalid places. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void bad_hello(struct wire_stage *stage)
     }
 }
 
-WIRE_TEST(a_first_frame_that_is_no_good_hello_is_rejected, bad_hello)
+WIRE_TEST(a_first_frame_that_is_not_a_valid_hello_is_rejected, bad_hello)
 
 static void no_match(struct wire_stage *stage)
 {
@@ -65,7 +65,7 @@ static void no_match(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(what_cannot_be_agreed_on_is_rejected, no_match)
+WIRE_TEST(an_unknown_version_or_required_capability_is_rejected, no_match)
 
 static void no_hello(struct wire_stage *stage)
 {
@@ -88,11 +88,11 @@ static void no_hello(struct wire_stage *stage)
     server_hello_ns = before;
 }
 
-WIRE_TEST(a_hello_comes_within_its_time, no_hello)
+WIRE_TEST(a_client_without_a_hello_is_disconnected, no_hello)
 
 /* ---- Frames ---- */
 
-/* Each on a connection of its own; another is served all along. */
+/* Sends the bytes on a connection of its own; another client is served throughout. */
 static void expect_bye(struct wire_stage *stage, struct wire_client *witness, struct bl_text bytes)
 {
     struct wire_client client;
@@ -172,7 +172,7 @@ static void id_in_use(struct wire_stage *stage)
     CHECK_HAS(wire_await(&client, "bye"), "'reason':'protocol'");
     CHECK(wire_await_closed(&client, TEN_S));
     wire_leave(&client);
-    /* One that was answered can be used again. */
+    /* An id can be used again after its answer. */
     wire_join_session(&client, stage, "a", "s-1", 1000);
     for (unsigned i = 0; i < 2; i++) {
         client.next_id = 5;
@@ -195,7 +195,7 @@ static void first_length(struct wire_stage *stage)
         CHECK(wire_await_closed(&client, TEN_S));
         wire_leave(&client);
     }
-    /* As long as it may be. */
+    /* A frame of the largest size. */
     struct bl_buffer hello;
     bl_buffer_init(&hello, SIZE_MAX);
     bl_buffer_printf(&hello, "{\"type\":\"hello\",\"client\":\"a\",\"versions\":[1],"
@@ -212,7 +212,8 @@ static void first_length(struct wire_stage *stage)
 
 WIRE_TEST(a_first_frame_has_64_KiB, first_length)
 
-/* Within a frame it may be slow, for as long as something comes; if the machine is not busy. */
+/* Within a frame a client may be slow, as long as bytes arrive; checked only if the machine is not
+ * busy. */
 static bool is_taken_in_pieces(struct wire_stage *stage)
 {
     struct bl_text frame = BL_TEXT("\0\0\0\x18{\"type\":\"cancel\",\"id\":1}");
@@ -251,9 +252,9 @@ static void liars(struct wire_stage *stage)
     server_silence_ns = before;
 }
 
-WIRE_TEST(a_frame_that_is_announced_and_not_sent_costs_nothing_and_ends, liars)
+WIRE_TEST(a_frame_announced_and_not_sent_allocates_nothing_and_times_out, liars)
 
-/* A create of which the last byte is missing, and then the end. */
+/* A create without its last byte, and then end of input. */
 static void mid_frame(struct wire_stage *stage)
 {
     struct bl_text create = BL_TEXT(
@@ -331,7 +332,7 @@ static void bad_requests(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_bad_request_names_the_place_and_changes_nothing, bad_requests)
+WIRE_TEST(a_bad_request_is_refused_with_its_path_and_changes_nothing, bad_requests)
 
 static void not_even_source(struct wire_stage *stage)
 {
@@ -373,7 +374,7 @@ static const char *const client_frames[] = {
     "\"ok\":[{},null,1.5]}",
 };
 
-/* A few frames in one write, of which some bytes are others, and the end may be missing. */
+/* Sends a few frames in one write, with some bytes changed and perhaps without the end. */
 static void send_garbage(struct wire_client *client, struct bl_random *random)
 {
     struct bl_buffer bytes;
@@ -394,7 +395,8 @@ static void send_garbage(struct wire_client *client, struct bl_random *random)
     bl_buffer_done(&bytes);
 }
 
-/* Chance, in and out of frames: whatever comes, the others are served, and their cells complete. */
+/* Random bytes, inside and outside of frames: the other clients are served, and their cells
+ * complete. */
 static void garbage(struct wire_stage *stage)
 {
     uint64_t until_ns = bl_now_ns() + suite_rounds(1, 600) * BL_NS_PER_S, seed = 0;
@@ -431,7 +433,7 @@ static void garbage(struct wire_stage *stage)
     wire_leave(&witness);
 }
 
-WIRE_TEST(C50_garbage_of_any_kind_harms_nobody_else, garbage)
+WIRE_TEST(C50_garbage_does_not_affect_other_clients, garbage)
 
 /* ---- The socket ---- */
 
@@ -460,14 +462,14 @@ static void sockets(struct wire_stage *stage)
     wire_leave(&client);
     CHECK_EQUAL(stat(stage->socket, &status), 0);
     CHECK_EQUAL(status.st_mode & 07777, 0600);
-    /* No socket. */
+    /* Not a socket. */
     snprintf(path, sizeof path, "%s/file", stage->folder);
     close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     *error = (struct bl_error){0};
     CHECK_EQUAL(start_second(stage, path, error), BL_EEXIST);
     CHECK_EQUAL(stat(path, &status), 0);
     CHECK(S_ISREG(status.st_mode));
-    /* A stale one; and after the end none is left. */
+    /* A stale socket is replaced; afterwards none is left. */
     struct bl_local_file file;
     int fd = -1;
     snprintf(path, sizeof path, "%s/stale.sock", stage->folder);
@@ -475,7 +477,7 @@ static void sockets(struct wire_stage *stage)
     close(fd);
     CHECK_EQUAL(start_second(stage, path, error), 0);
     CHECK(stat(path, &status) != 0 && errno == ENOENT);
-    /* A path that cannot be. */
+    /* An impossible path. */
     *error = (struct bl_error){0};
     CHECK_EQUAL(start_second(stage, "/no-such-folder/x.sock", error), BL_ENOENT);
     CHECK(error->message[0] != '\0');
@@ -513,7 +515,7 @@ static void usual_place(struct wire_stage *stage)
     bl_free(error);
 }
 
-WIRE_TEST(the_usual_place_is_a_folder_of_our_own, usual_place)
+WIRE_TEST(the_default_socket_is_in_a_private_folder, usual_place)
 
 static void stranger(struct wire_stage *stage)
 {
@@ -535,22 +537,22 @@ static void stranger(struct wire_stage *stage)
         bl_sleep(2 * MS);
     CHECK(WIFEXITED(status));
     CHECK_EQUAL(WEXITSTATUS(status), 0);
-    CHECK_HAS(stage->log, "a peer of another user was turned away");
+    CHECK_HAS(stage->log, "rejected a client of another user");
 }
 
 WIRE_TEST(a_peer_of_another_user_is_closed_without_a_byte, stranger)
 
-SUITE(server_bad, cmocka_unit_test(a_first_frame_that_is_no_good_hello_is_rejected),
-      cmocka_unit_test(what_cannot_be_agreed_on_is_rejected),
-      cmocka_unit_test(a_hello_comes_within_its_time),
+SUITE(server_bad, cmocka_unit_test(a_first_frame_that_is_not_a_valid_hello_is_rejected),
+      cmocka_unit_test(an_unknown_version_or_required_capability_is_rejected),
+      cmocka_unit_test(a_client_without_a_hello_is_disconnected),
       cmocka_unit_test(a_breach_of_the_protocol_ends_that_connection_only),
       cmocka_unit_test(an_id_that_is_in_use_is_a_breach),
       cmocka_unit_test(a_first_frame_has_64_KiB),
-      cmocka_unit_test(a_frame_that_is_announced_and_not_sent_costs_nothing_and_ends),
+      cmocka_unit_test(a_frame_announced_and_not_sent_allocates_nothing_and_times_out),
       cmocka_unit_test(an_end_in_mid_frame_has_no_effect),
-      cmocka_unit_test(a_bad_request_names_the_place_and_changes_nothing),
+      cmocka_unit_test(a_bad_request_is_refused_with_its_path_and_changes_nothing),
       cmocka_unit_test(a_source_that_does_not_run_is_created_and_then_completed_with_an_error),
-      cmocka_unit_test(C50_garbage_of_any_kind_harms_nobody_else),
+      cmocka_unit_test(C50_garbage_does_not_affect_other_clients),
       cmocka_unit_test(a_path_with_a_live_host_a_stale_socket_or_no_socket),
-      cmocka_unit_test(the_usual_place_is_a_folder_of_our_own),
+      cmocka_unit_test(the_default_socket_is_in_a_private_folder),
       cmocka_unit_test(a_peer_of_another_user_is_closed_without_a_byte));

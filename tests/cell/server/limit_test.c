@@ -1,4 +1,4 @@
-/* Clients that ask for too much, read too little, or are too many. */
+/* Clients that request too much, read too little, or are too many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -44,7 +44,7 @@ static void full(struct wire_stage *stage)
     CHECK(figure_since("C42 terminate while 256 observes wait", from_ns, 100));
     for (unsigned j = 0; j < BL_CELL_WAITERS_MAX; j++)
         CHECK_HAS(wire_reply(&client, ids[j]), "'type':'terminated'");
-    /* There is room again; and a cancel is always heard. */
+    /* There is room again, and a terminate is always accepted. */
     CHECK_HAS(wire_call(&client, "observe", OBSERVE, "c-0", 2, 0), "'type':'terminated'");
     wire_send(&client, "{'type':'cancel','id':%llu}", (unsigned long long)ids[count - 1]);
     CHECK_HAS(wire_reply(&client, ids[count - 1]), "'code':'cancelled'");
@@ -53,12 +53,12 @@ static void full(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(C42_256_observes_wait_the_257th_is_refused_and_terminate_works, full)
+WIRE_TEST(C42_the_257th_observe_is_refused_and_terminate_still_works, full)
 
 static void never_reads(struct wire_stage *stage)
 {
     struct wire_client slow, other;
-    unsigned replies = 80; /* of 1 MiB: more than a queue holds */
+    unsigned replies = 80; /* of 1 MiB each: more than a queue can have */
     wire_join_session(&other, stage, "b", "s-2", 1000);
     wire_join_session(&slow, stage, "a", "s-1", 60000);
     CHECK_HAS(wire_create(&slow, "s-1", "c-1", "text(`x`.repeat(1 << 20))"), "created");
@@ -68,7 +68,7 @@ static void never_reads(struct wire_stage *stage)
     memcpy(kept, end, strlen(end) + 1);
     for (unsigned i = 0; i < replies; i++)
         wire_ask(&slow, "observe", OBSERVE, "c-1", 1, 0);
-    /* It is cut off though it reads nothing, and the others are served all along. */
+    /* It is disconnected although it reads nothing, and the others are served throughout. */
     uint64_t deadline_ns = bl_now_ns() + 20 * BL_NS_PER_S;
     while (wire_connections(stage) > 1 && bl_now_ns() < deadline_ns)
         CHECK_HAS(wire_call(&other, "list", "{'session_id':'s-2','after':null,'max':1}"),
@@ -84,9 +84,9 @@ static void never_reads(struct wire_stage *stage)
     wire_leave(&other);
 }
 
-WIRE_TEST(C42_a_client_that_never_reads_is_cut_off_and_loses_nothing, never_reads)
+WIRE_TEST(C42_a_client_that_never_reads_is_disconnected_and_loses_nothing, never_reads)
 
-/* Small ones, too many of them; one that reads again within a moment is told why. */
+/* Too many small frames; a client that reads again within a moment gets the reason. */
 static void too_many_frames(struct wire_stage *stage)
 {
     struct wire_client client;
@@ -116,7 +116,7 @@ static void many_sessions(struct wire_stage *stage)
     CHECK_HAS(wire_call(&client, "open_session",
                         "{'session_id':'s-64','serves_tools':false,'linger_ms':0}"),
               "'retryable':true,'limit':'sessions','value':64}");
-    /* One of those that are open may be opened again, and one that is closed makes room. */
+    /* An open session may be opened again, and a closed one makes room. */
     CHECK_HAS(wire_call(&client, "open_session",
                         "{'session_id':'s-5','serves_tools':false,'linger_ms':0}"),
               "opened");
@@ -145,7 +145,7 @@ static void many_connections(struct wire_stage *stage)
         }
         CHECK_HAS(wire_call(&first, "list", "{'session_id':'s-1','after':null,'max':1}"),
                   "'type':'listed'");
-        /* Those that are too many are closed. */
+        /* Connections over the limit are closed. */
         CHECK(wire_await_closed(&crowd[AT_ONCE - 1], 10 * BL_NS_PER_S));
         CHECK(bl_list_empty(&crowd[AT_ONCE - 1].incoming));
         for (unsigned i = 0; i < AT_ONCE; i++)
@@ -161,7 +161,7 @@ static void many_connections(struct wire_stage *stage)
     bl_free(crowd);
 }
 
-WIRE_TEST(a_thousand_connections_are_let_in_64_at_a_time, many_connections)
+WIRE_TEST(a_thousand_connections_are_accepted_64_at_a_time, many_connections)
 
 static void vanishes(struct wire_stage *stage)
 {
@@ -183,12 +183,11 @@ static void vanishes(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_client_that_vanishes_takes_its_waits_along_and_nothing_else, vanishes)
+WIRE_TEST(a_client_that_vanishes_ends_only_its_own_waits, vanishes)
 
-SUITE(server_limit,
-      cmocka_unit_test(C42_256_observes_wait_the_257th_is_refused_and_terminate_works),
-      cmocka_unit_test(C42_a_client_that_never_reads_is_cut_off_and_loses_nothing),
+SUITE(server_limit, cmocka_unit_test(C42_the_257th_observe_is_refused_and_terminate_still_works),
+      cmocka_unit_test(C42_a_client_that_never_reads_is_disconnected_and_loses_nothing),
       cmocka_unit_test(a_queue_of_too_many_frames_is_too_slow),
       cmocka_unit_test(a_connection_has_64_sessions),
-      cmocka_unit_test(a_thousand_connections_are_let_in_64_at_a_time),
-      cmocka_unit_test(a_client_that_vanishes_takes_its_waits_along_and_nothing_else));
+      cmocka_unit_test(a_thousand_connections_are_accepted_64_at_a_time),
+      cmocka_unit_test(a_client_that_vanishes_ends_only_its_own_waits));

@@ -1,4 +1,4 @@
-/* Connections that go and come back: what was under way, what is sent again, what ends. */
+/* Connections that close and reopen: requests in progress, frames sent again, sessions that end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static void back_in_time(struct wire_stage *stage)
                                                 "'redelivered':true}");
     CHECK(strcmp(wire_await_within(&client, "tool_call", 10 * MS), "") == 0);
     send_result(&client, "c-1", "call-1", "'ok':1");
-    /* The next has not been seen by anybody. */
+    /* The next call has not been sent to any client. */
     CHECK_HAS(wire_await(&client, "tool_call"), "'call_id':'call-2'");
     send_result(&client, "c-1", "call-2", "'ok':2");
     CHECK_HAS(observe(&client, "c-1", 1, 20000),
@@ -56,7 +56,7 @@ static void back_in_time(struct wire_stage *stage)
 
 WIRE_TEST(C41_a_call_is_redelivered_once_and_the_cell_completes, back_in_time)
 
-/* How long the session s-1 was there without it, in ms. */
+/* Returns how long the session s-1 existed without the client, in ms. */
 static double leave_and_await_end(struct wire_stage *stage, struct wire_client *client)
 {
     uint64_t from_ns = bl_now_ns();
@@ -79,9 +79,9 @@ static void not_back(struct wire_stage *stage)
     wire_join_session(&gone, stage, "a", "s-1", 200);
     wire_create(&gone, "s-1", "c-1", "text(`x`); await tools.count({})");
     wire_await(&gone, "tool_call");
-    CHECK(figure_between("C41 end of a session whose client is gone",
+    CHECK(figure_between("C41 end of a session whose client disconnected",
                          leave_and_await_end(stage, &gone), 200, 300));
-    /* It ended so, as its record says; the other client's went on. */
+    /* Its record has that end; the other client's cell continued. */
     wire_join_session(&gone, stage, "a", "s-1", 200);
     const char *end = observe(&gone, "c-1", 1, 0);
     CHECK_HAS(end, "'type':'terminated'");
@@ -98,9 +98,9 @@ static void not_back(struct wire_stage *stage)
     wire_leave(&other);
 }
 
-WIRE_TEST(C41_not_back_in_time_its_cells_end_and_no_others, not_back)
+WIRE_TEST(C41_after_the_linger_time_its_cells_end_and_no_others, not_back)
 
-/* Called while nobody was there: it waits, and has not been seen when it comes. */
+/* A call made without a client waits, and is not marked as redelivered. */
 static void called_meanwhile(struct wire_stage *stage)
 {
     struct wire_client client, other;
@@ -127,9 +127,9 @@ static void called_meanwhile(struct wire_stage *stage)
     wire_leave(&other);
 }
 
-WIRE_TEST(a_call_made_while_nobody_is_there_waits, called_meanwhile)
+WIRE_TEST(a_call_made_without_a_client_waits, called_meanwhile)
 
-/* A client that stays keeps its calls, though a newer one is there. */
+/* A client that stays connected keeps its calls, even if a newer one connects. */
 static void not_taken_away(struct wire_stage *stage)
 {
     struct wire_client older, newer;
@@ -171,7 +171,7 @@ static void lingers(struct wire_stage *stage)
     wire_join_session(&client, stage, "a", "s-1", 50000);
     CHECK(linger_until(stage) == BL_NEVER);
     CHECK_HAS(wire_call(&client, "list", LIST), "'cell_id':'c-1','state':'running'");
-    /* The newest says: not at all. */
+    /* The newest open sets no linger time. */
     CHECK_HAS(wire_call(&client, "open_session",
                         "{'session_id':'s-1','serves_tools':true,'linger_ms':0}"),
               "opened");
@@ -183,7 +183,7 @@ static void lingers(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_session_lives_on_for_as_long_as_the_newest_open_said, lingers)
+WIRE_TEST(a_session_lingers_as_long_as_its_newest_open_says, lingers)
 
 /* ---- A newer connection ---- */
 
@@ -206,9 +206,9 @@ static void superseded(struct wire_stage *stage)
     wire_leave(&other);
 }
 
-WIRE_TEST(a_newer_connection_of_a_client_supersedes_the_older, superseded)
+WIRE_TEST(a_newer_connection_of_a_client_supersedes_the_older_one, superseded)
 
-/* What stands before the create in the older connection's queue: the more, the later it would be
+/* Fills the older connection's queue before the create: the more there is, the later the create is
  * read. */
 static void send_padding(struct wire_client *client, uint64_t count)
 {
@@ -225,7 +225,7 @@ static void send_padding(struct wire_client *client, uint64_t count)
     bl_buffer_done(&padding);
 }
 
-/* That cell has said something. */
+/* Returns whether that cell has sent a notification. */
 static bool is_notified(struct wire_client *client, const char *cell)
 {
     char part[64];
@@ -266,7 +266,7 @@ static void old_creates(struct wire_stage *stage)
         }
         wire_leave(&older);
         older = newer;
-        /* Its list of frames is in it. */
+        /* Its list head has moved. */
         bl_list_init(&older.incoming);
     }
     printf("%lu ran and were terminated, %lu were missing and never ran\n", ran, missing);
@@ -274,7 +274,7 @@ static void old_creates(struct wire_stage *stage)
     wire_leave(&older);
 }
 
-WIRE_TEST(C43_no_old_create_takes_effect_behind_a_new_terminate, old_creates)
+WIRE_TEST(C43_no_old_create_takes_effect_after_a_new_terminate, old_creates)
 
 static bool is_creating(const struct wire_stage *stage)
 {
@@ -284,7 +284,7 @@ static bool is_creating(const struct wire_stage *stage)
     return false;
 }
 
-/* The same, with a create that is already being written: the newer connection waits for it. */
+/* The same with a create in progress: the newer connection waits for it. */
 static void create_under_way(struct wire_stage *stage)
 {
     struct wire_client older, newer;
@@ -341,7 +341,7 @@ static void duplicates(struct wire_stage *stage)
 
 WIRE_TEST(C12_one_create_100_times_at_once_over_4_connections_runs_once, duplicates)
 
-/* One operation whose reply is dropped, on a connection of its own, and then asked again on new
+/* Sends a request whose reply is dropped, on a connection of its own, and repeats it on new
  * ones. */
 static const char *ask_thrice(struct wire_stage *stage, struct bl_arena *arena, const char *op,
                               const char *args, const char *expected)
@@ -367,7 +367,7 @@ static const char *ask_thrice(struct wire_stage *stage, struct bl_arena *arena, 
     return answers[0];
 }
 
-/* What the cell has said since the last look: once for each time that it ran. */
+/* Counts the cell's notifications since the last call: one for each time that it ran. */
 static unsigned count_runs(struct wire_stage *stage)
 {
     struct wire_client client;
@@ -379,7 +379,7 @@ static unsigned count_runs(struct wire_stage *stage)
         wire_send(&client, "{'type':'notify_ack','session_id':'s-1','cell_id':'%s','seq':1}",
                   wire_field(notify, "cell_id"));
     }
-    wire_call(&client, "list", LIST); /* after it the acknowledgements are read */
+    wire_call(&client, "list", LIST); /* its answer follows the acknowledgements */
     wire_leave(&client);
     return runs;
 }
@@ -410,14 +410,14 @@ static void lost_replies(struct wire_stage *stage)
         ask_thrice(stage, &arena, "release", args, "'type':'released'");
         bl_arena_done(&arena);
     }
-    /* After the close the retry opens it anew. */
+    /* After the close, the retry opens the session again. */
     struct bl_arena arena = {0};
     ask_thrice(stage, &arena, "close_session", "{'session_id':'s-1','forget':false}",
                "'type':'closed'");
     bl_arena_done(&arena);
 }
 
-WIRE_TEST(C24_the_retry_of_a_lost_reply_is_answered_and_equally_each_time, lost_replies)
+WIRE_TEST(C24_retries_of_a_lost_reply_get_the_same_answer, lost_replies)
 
 static void lost_before(struct wire_stage *stage)
 {
@@ -428,7 +428,7 @@ static void lost_before(struct wire_stage *stage)
     wire_ask_create(&client, "s-1", "c-1", "await tools.count({}); await new Promise(() => 0)");
     CHECK_HAS(wire_call(&client, "list", "{'session_id':'s-1','after':null,'max':10}"),
               "'cells':[]");
-    /* A terminate of which only a part comes. */
+    /* Only a part of a terminate. */
     wire_send_bytes(&client, BL_TEXT("\0\0\0\200{\"type\":\"request\",\"id\":99,\"op\":\"termin"));
     wire_leave(&client);
     wire_join_session(&client, stage, "a", "s-1", 60000);
@@ -445,7 +445,7 @@ static void lost_before(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(C25_what_is_lost_before_its_effect_has_none, lost_before)
+WIRE_TEST(C25_a_lost_request_has_no_effect, lost_before)
 
 /* ---- A new host ---- */
 
@@ -477,17 +477,17 @@ static void restarted(struct wire_stage *stage)
     wire_leave(&again);
 }
 
-WIRE_TEST(a_host_that_ends_says_so_and_the_next_one_remembers, restarted)
+WIRE_TEST(a_host_that_ends_says_bye_and_the_next_one_has_its_records, restarted)
 
 SUITE(reconnect, cmocka_unit_test(C41_a_call_is_redelivered_once_and_the_cell_completes),
-      cmocka_unit_test(C41_not_back_in_time_its_cells_end_and_no_others),
-      cmocka_unit_test(a_call_made_while_nobody_is_there_waits),
+      cmocka_unit_test(C41_after_the_linger_time_its_cells_end_and_no_others),
+      cmocka_unit_test(a_call_made_without_a_client_waits),
       cmocka_unit_test(a_call_stays_with_the_connection_that_has_it),
-      cmocka_unit_test(a_session_lives_on_for_as_long_as_the_newest_open_said),
-      cmocka_unit_test(a_newer_connection_of_a_client_supersedes_the_older),
-      cmocka_unit_test(C43_no_old_create_takes_effect_behind_a_new_terminate),
+      cmocka_unit_test(a_session_lingers_as_long_as_its_newest_open_says),
+      cmocka_unit_test(a_newer_connection_of_a_client_supersedes_the_older_one),
+      cmocka_unit_test(C43_no_old_create_takes_effect_after_a_new_terminate),
       cmocka_unit_test(a_create_that_has_begun_ends_before_the_newer_connection_is_ready),
       cmocka_unit_test(C12_one_create_100_times_at_once_over_4_connections_runs_once),
-      cmocka_unit_test(C24_the_retry_of_a_lost_reply_is_answered_and_equally_each_time),
-      cmocka_unit_test(C25_what_is_lost_before_its_effect_has_none),
-      cmocka_unit_test(a_host_that_ends_says_so_and_the_next_one_remembers));
+      cmocka_unit_test(C24_retries_of_a_lost_reply_get_the_same_answer),
+      cmocka_unit_test(C25_a_lost_request_has_no_effect),
+      cmocka_unit_test(a_host_that_ends_says_bye_and_the_next_one_has_its_records));

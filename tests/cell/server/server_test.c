@@ -1,4 +1,4 @@
-/* What a client can do, over a socket and over standard streams. */
+/* The operations of clients, over a socket and over standard streams. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void greet(struct wire_stage *stage)
     wire_leave(&b);
 }
 
-WIRE_TEST(a_hello_gets_ready_with_what_was_asked_for, greet)
+WIRE_TEST(a_hello_gets_ready_with_the_requested_capabilities, greet)
 
 /* ---- Operations ---- */
 
@@ -84,7 +84,7 @@ static void whole_life(struct wire_stage *stage)
 
 WIRE_TEST(a_cell_is_created_observed_terminated_and_released, whole_life)
 
-/* All of it in one write: each is done after what it needs. */
+/* All requests in one write: each runs after the requests that it depends on. */
 static void pipelined(struct wire_stage *stage)
 {
     struct wire_client client;
@@ -148,7 +148,7 @@ static void not_open(struct wire_stage *stage)
         wire_call(&b, "open_session", "{'session_id':'s-1','serves_tools':false,'linger_ms':0}"),
         "'type':'opened'");
     CHECK_HAS(wire_call(&b, asked[4][0], "%s", asked[4][1]), "'type':'listed'");
-    /* Closed by one it is closed for all. */
+    /* A session closed by one client is closed for all. */
     CHECK_HAS(wire_call(&b, asked[5][0], "%s", asked[5][1]), "'type':'closed'");
     CHECK_HAS(wire_call(&a, asked[4][0], "%s", asked[4][1]), "'code':'session_not_open'");
     wire_leave(&a);
@@ -170,7 +170,7 @@ static void cancelling(struct wire_stage *stage)
     const char *reply = wire_reply(&client, id);
     CHECK_HAS(reply, "'err':{'code':'cancelled'");
     CHECK_HAS(reply, "'retryable':true}");
-    /* Nothing was consumed; a cancel of what is not there is nothing. */
+    /* Nothing was consumed; a cancel of an unknown request has no effect. */
     wire_send(&client, "{'type':'cancel','id':%llu}", (unsigned long long)id);
     wire_send(&client, "{'type':'cancel','id':4711}");
     CHECK_HAS(observe(&client, "c-1", 1, 0), "'type':'yielded','cell_id':'c-1','generation':1");
@@ -178,7 +178,7 @@ static void cancelling(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_cancelled_request_is_answered_all_the_same, cancelling)
+WIRE_TEST(a_cancelled_request_is_still_answered, cancelling)
 
 /* ---- Nested calls ---- */
 
@@ -222,7 +222,7 @@ static void unavailable(struct wire_stage *stage)
     wire_call(&a, "open_session", "{'session_id':'s-1','serves_tools':true,'linger_ms':0}");
     wire_create(&a, "s-1", "c-1", source);
     CHECK_HAS(observe(&a, "c-1", 1, 20000), "'text':'unavailable'");
-    wire_join(&b, stage, "b", "'tools'"); /* does not serve them */
+    wire_join(&b, stage, "b", "'tools'"); /* has the capability, but does not serve tools */
     wire_call(&b, "open_session", "{'session_id':'s-1','serves_tools':false,'linger_ms':0}");
     wire_create(&b, "s-1", "c-2", source);
     CHECK_HAS(observe(&b, "c-2", 1, 20000), "'text':'unavailable'");
@@ -230,7 +230,7 @@ static void unavailable(struct wire_stage *stage)
     wire_leave(&b);
 }
 
-WIRE_TEST(without_who_serves_tools_they_are_unavailable, unavailable)
+WIRE_TEST(without_a_client_that_serves_tools_they_are_unavailable, unavailable)
 
 static void newest(struct wire_stage *stage)
 {
@@ -239,10 +239,10 @@ static void newest(struct wire_stage *stage)
     wire_join_session(&b, stage, "b", "s-1", 1000);
     wire_create(&a, "s-1", "c-1", "text(await tools.count({}))");
     CHECK_HAS(wire_await(&b, "tool_call"), "'call_id':'call-1'");
-    /* Any that has it open may answer. */
+    /* Any client that has the session open may answer. */
     send_result(&a, "c-1", "call-1", "'ok':5");
     CHECK_HAS(observe(&a, "c-1", 1, 20000), "'text':'5'");
-    /* Both are told of the end. */
+    /* Both receive the end. */
     CHECK_HAS(wire_await(&a, "ended"), "'session_id':'s-1','cell_id':'c-1'}");
     CHECK_HAS(wire_await(&b, "ended"), "'session_id':'s-1','cell_id':'c-1'}");
     wire_leave(&a);
@@ -292,7 +292,7 @@ static void ignored_cancel(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(C38_a_client_that_ignores_tool_cancel_holds_nothing_up, ignored_cancel)
+WIRE_TEST(C38_a_client_that_ignores_tool_cancel_delays_nothing, ignored_cancel)
 
 static void answered_cancel(struct wire_stage *stage)
 {
@@ -346,7 +346,7 @@ static void notified(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_notify_is_sent_again_until_it_is_acknowledged, notified)
+WIRE_TEST(a_notification_is_sent_again_until_it_is_acknowledged, notified)
 
 static void unnotified(struct wire_stage *stage)
 {
@@ -379,7 +379,7 @@ static void streams(struct wire_stage *stage)
     CHECK_EQUAL(shutdown(client.fd, SHUT_WR), 0);
     CHECK_EQUAL(bl_cell_server_wait(stage->server), 0);
     wire_close(stage);
-    CHECK_EQUAL(fcntl(ends[1], F_GETFD) >= 0, 1); /* it stays ours */
+    CHECK_EQUAL(fcntl(ends[1], F_GETFD) >= 0, 1); /* it is still open here */
     close(ends[1]);
     CHECK(wire_await_closed(&client, 10 * BL_NS_PER_S));
     wire_leave(&client);
@@ -387,7 +387,7 @@ static void streams(struct wire_stage *stage)
 
 WIRE_TEST_UNOPENED(standard_streams_are_served_until_the_input_ends, streams)
 
-/* Pipes whose reader is gone, and files, which nobody can wait for. */
+/* Pipes without a reader, and regular files, which cannot be waited for. */
 static void other_streams(struct wire_stage *stage)
 {
     char path[128];
@@ -440,7 +440,7 @@ static void stop_above(struct wire_stage *stage)
     wire_leave(&client);
 }
 
-WIRE_TEST(a_stop_above_says_bye, stop_above)
+WIRE_TEST(a_stop_of_the_server_says_bye, stop_above)
 
 /* ---- The simple client ---- */
 
@@ -488,23 +488,23 @@ static void simple_client(struct wire_stage *stage)
     bl_free(fault);
 }
 
-WIRE_TEST(the_simple_client_asks_and_is_answered, simple_client)
+WIRE_TEST(the_simple_client_sends_requests_and_gets_answers, simple_client)
 
-SUITE(server, cmocka_unit_test(a_hello_gets_ready_with_what_was_asked_for),
+SUITE(server, cmocka_unit_test(a_hello_gets_ready_with_the_requested_capabilities),
       cmocka_unit_test(a_cell_is_created_observed_terminated_and_released),
       cmocka_unit_test(requests_for_one_cell_keep_their_order),
       cmocka_unit_test(no_terminate_overtakes_its_create),
       cmocka_unit_test(operations_need_a_session_that_this_connection_has_opened),
-      cmocka_unit_test(a_cancelled_request_is_answered_all_the_same),
+      cmocka_unit_test(a_cancelled_request_is_still_answered),
       cmocka_unit_test(a_nested_call_goes_to_the_client_and_back),
-      cmocka_unit_test(without_who_serves_tools_they_are_unavailable),
+      cmocka_unit_test(without_a_client_that_serves_tools_they_are_unavailable),
       cmocka_unit_test(nested_calls_go_to_the_newest_connection),
       cmocka_unit_test(a_result_that_is_too_large_is_refused_in_the_cell),
-      cmocka_unit_test(C38_a_client_that_ignores_tool_cancel_holds_nothing_up),
+      cmocka_unit_test(C38_a_client_that_ignores_tool_cancel_delays_nothing),
       cmocka_unit_test(an_answer_to_tool_cancel_is_in_the_receipt),
-      cmocka_unit_test(a_notify_is_sent_again_until_it_is_acknowledged),
+      cmocka_unit_test(a_notification_is_sent_again_until_it_is_acknowledged),
       cmocka_unit_test(without_the_capability_notify_throws),
       cmocka_unit_test(standard_streams_are_served_until_the_input_ends),
       cmocka_unit_test(standard_streams_may_be_pipes_and_files),
-      cmocka_unit_test(a_stop_above_says_bye),
-      cmocka_unit_test(the_simple_client_asks_and_is_answered));
+      cmocka_unit_test(a_stop_of_the_server_says_bye),
+      cmocka_unit_test(the_simple_client_sends_requests_and_gets_answers));

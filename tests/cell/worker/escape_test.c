@@ -1,4 +1,4 @@
-/* Ways out, tried: from cell code, and from below it, where a hole in the engine would put one. */
+/* Attempts to escape: from cell code, and from below it, where a hole in the engine would lead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -34,7 +34,7 @@ static char scratch[256];
     }
 #define POINTER(p) (long)(intptr_t)(p)
 
-/* Calls that would do no harm if they were made. */
+/* Calls that would be harmless if they succeeded. */
 static const struct {
     const char *name;
     long arguments[7];
@@ -128,14 +128,14 @@ static bool is_refused(const long a[7])
 {
     errno = 0;
     long result = syscall(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-    /* A child that there should not be must not go on as this test. */
+    /* An unexpected child must not continue as this test. */
     if (result == 0 && (a[0] == SYS_clone || getppid() == 0))
         _exit(3);
     return result == -1 &&
            (errno == EPERM || errno == EACCES || (errno == ENOSYS && a[0] == SYS_clone3));
 }
 
-/* In the child. 0: all was refused, and what must work does. */
+/* Runs in the child. Returns 0 if everything is refused and everything needed works. */
 static int try_all(int report)
 {
     char line[200];
@@ -149,7 +149,7 @@ static int try_all(int report)
         int size = snprintf(line, sizeof line, "%s: errno %d\n", refused_calls[i].name, errno);
         wrong += write(report, line, (size_t)size) > 0;
     }
-    /* What was open is closed. */
+    /* Descriptors that were open are closed. */
     wrong += read(open_before, line, 1) != -1 || errno != EBADF;
     void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     wrong += memory == MAP_FAILED || syscall(SYS_getpriority, PRIO_PROCESS, 0) != -1;
@@ -205,7 +205,7 @@ RIG_TEST(a_ready_worker_is_locked_down)
 
 /* ---- From cell code ---- */
 
-/* Each is an expression that must throw, or be undefined: there is no such way. */
+/* Each expression must throw or be undefined: the way does not exist. */
 static const char ways_out[] =
     "const ways = [\n"
     "  () => require('fs'), () => process.exit(1), () => process.binding('fs'), () => module, () "
@@ -256,7 +256,7 @@ RIG_TEST(cell_code_finds_no_way_out)
     return 0;
 }
 
-RIG_TEST(a_source_cannot_close_what_is_around_it)
+RIG_TEST(a_source_cannot_close_its_wrapper)
 {
     static const char *const sources[] = {
         "}); text('out'); (async function () {",
@@ -282,7 +282,7 @@ RIG_TEST(a_source_cannot_close_what_is_around_it)
     return 0;
 }
 
-/* What cell code does to the language's own objects it does to itself. */
+/* Changes to the language's own objects affect only the cell itself. */
 RIG_TEST(C45_replaced_built_ins_do_no_harm)
 {
     struct rig rig;
@@ -317,7 +317,7 @@ RIG_TEST(C45_replaced_built_ins_do_no_harm)
         "c {\"d\":[3]}",
         "",
         "5",
-        "store takes a key that is not empty",
+        "store: the key must not be empty",
         "tools.t takes an object",
         "[1]",
         "deniedt",
@@ -353,9 +353,8 @@ RIG_TEST(C45_replaced_built_ins_do_no_harm)
     return 0;
 }
 
-/* Setters and getters that wait on the prototype of everything, and a machinery of promises that
- * never calls back. */
-RIG_TEST(traps_on_prototypes_see_nothing_of_ours)
+/* Setters and getters that wait on Object.prototype, and promises that never call back. */
+RIG_TEST(traps_on_prototypes_see_no_internal_values)
 {
     CHECK(rig_says("let seen = ''; const { defineProperty } = Object;\n"
                    "for (const key of ['type', 'ok', 'err', 'kind', 'tool', 'message', 'text', "
@@ -381,6 +380,6 @@ RIG_TEST(traps_on_prototypes_see_nothing_of_ours)
 
 SUITE(escape, cmocka_unit_test(the_kernel_refuses_files_network_and_processes),
       cmocka_unit_test(a_ready_worker_is_locked_down), cmocka_unit_test(cell_code_finds_no_way_out),
-      cmocka_unit_test(a_source_cannot_close_what_is_around_it),
+      cmocka_unit_test(a_source_cannot_close_its_wrapper),
       cmocka_unit_test(C45_replaced_built_ins_do_no_harm),
-      cmocka_unit_test(traps_on_prototypes_see_nothing_of_ours));
+      cmocka_unit_test(traps_on_prototypes_see_no_internal_values));

@@ -1,4 +1,4 @@
-/* What cell code sees: the language, and the functions of ours. */
+/* The globals of cell code: the language, and Belay's functions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #define TOOL(name, input)                                                                          \
     "{\"name\":\"" name "\",\"description\":\"d of " name "\",\"input\":\"" input "\"}"
 
-/* Runs the statements, each as a test of its own that must throw the error named. */
+/* Runs each statement as a test of its own, which must throw the named error. */
 #define THROWS                                                                                     \
     "const throws = (name, f) => { try { f(); text('nothing thrown: ' + f) }"                      \
     "catch (e) { if (!(e instanceof name)) text(f + ' threw ' + e) } };\n"
@@ -30,12 +30,12 @@ RIG_TEST(C45_the_globals_are_exactly_these)
     return 0;
 }
 
-RIG_TEST(ours_are_read_only)
+RIG_TEST(functions_of_belay_are_read_only)
 {
     CHECK(rig_says(
-        THROWS "const ours = 'text console image store load notify yield_control exit setTimeout "
+        THROWS "const own = 'text console image store load notify yield_control exit setTimeout "
                "clearTimeout tools ALL_TOOLS'.split(' ');\n"
-               "for (const name of ours) {\n"
+               "for (const name of own) {\n"
                "  throws(TypeError, () => { globalThis[name] = 1 });\n"
                "  throws(TypeError, () => { delete globalThis[name] });\n"
                "  throws(TypeError, () => Object.defineProperty(globalThis, name, { value: 1 }));\n"
@@ -100,7 +100,7 @@ RIG_TEST(dates_are_in_the_zone_of_the_machine)
 
 /* ---- Output ---- */
 
-RIG_TEST(text_makes_text_of_everything)
+RIG_TEST(text_converts_every_value)
 {
     CHECK(rig_says(
         "text('as it is\\n'); text(1.5); text(2n); text(null); text(undefined); text(true);"
@@ -145,7 +145,7 @@ RIG_TEST(text_over_the_limit_of_output_is_cut_before_it_is_sent)
             bl_buffer_init(&out, 1 << 20);
             bl_json_writer_init(&writer, &out);
             bl_json_write_value(&writer, item);
-            /* A little over it, so that it is seen. */
+            /* Slightly more than the limit, so that the host notices. */
             CHECK(out.size > 100000 && out.size < 101000);
             bl_buffer_done(&out);
         }
@@ -155,7 +155,7 @@ RIG_TEST(text_over_the_limit_of_output_is_cut_before_it_is_sent)
     return 0;
 }
 
-RIG_TEST(images_are_data_of_four_kinds)
+RIG_TEST(images_are_data_urls_of_four_types)
 {
     CHECK(rig_says(
         "image('data:image/png;base64,AAAA'); image('data:image/webp;base64,AA==', 'low');\n"
@@ -331,7 +331,7 @@ RIG_TEST(C45_1024_timers_add_no_thread)
             bl_json_text(bl_json_pointer(rig_expect(&rig, "item"), BL_TEXT("/item/text")));
         CHECK(bl_text_equal(text, BL_TEXT("RangeError1024")));
         rig_expect(&rig, "idle");
-        /* One of the engine's own comes and goes. */
+        /* One thread of the engine comes and goes. */
         CHECK(before <= 2 && rig_status(&rig, "Threads") <= 2);
     }
     rig_done(&rig);
@@ -428,13 +428,13 @@ RIG_TEST(a_call_resolves_or_rejects_with_a_ToolError)
                 fprintf(stderr, "%.*s\n", BL_TEXT_ARG(text));
         }
         rig_expect(&rig, "settled");
-        /* An answer to a call that there is not, or a second one, comes from no host. */
+        /* A host never sends an answer to an unknown call, or a second one. */
     }
     rig_done(&rig);
     return 0;
 }
 
-RIG_TEST(at_most_64_calls_are_under_way_and_4096_are_made)
+RIG_TEST(at_most_64_calls_are_in_progress_and_4096_are_made)
 {
     struct rig rig;
     const struct rig_cell cell = {
@@ -454,7 +454,7 @@ RIG_TEST(at_most_64_calls_are_under_way_and_4096_are_made)
             else if (bl_json_get(frame, BL_TEXT("item")) != NULL)
                 break;
             CHECK(calls - answered <= 64);
-            /* None is answered before all that may be are there. */
+            /* No call is answered before as many as possible are sent. */
             while (answered < calls && (calls - answered == 64 || answered >= 4096 - 64)) {
                 snprintf(text, sizeof text, "{\"type\":\"result\",\"call\":%u,\"ok\":%u}",
                          answered + 1, answered);
@@ -472,12 +472,12 @@ RIG_TEST(at_most_64_calls_are_under_way_and_4096_are_made)
 }
 
 SUITE(globals, cmocka_unit_test(C45_the_globals_are_exactly_these),
-      cmocka_unit_test(ours_are_read_only), cmocka_unit_test(the_language_is_strict_and_whole),
+      cmocka_unit_test(functions_of_belay_are_read_only),
+      cmocka_unit_test(the_language_is_strict_and_whole),
       cmocka_unit_test(dates_are_in_the_zone_of_the_machine),
-      cmocka_unit_test(text_makes_text_of_everything),
-      cmocka_unit_test(text_of_a_cycle_is_a_TypeError),
+      cmocka_unit_test(text_converts_every_value), cmocka_unit_test(text_of_a_cycle_is_a_TypeError),
       cmocka_unit_test(text_over_the_limit_of_output_is_cut_before_it_is_sent),
-      cmocka_unit_test(images_are_data_of_four_kinds),
+      cmocka_unit_test(images_are_data_urls_of_four_types),
       cmocka_unit_test(image_of_http_bad_base64_or_a_bad_detail_is_a_TypeError),
       cmocka_unit_test(values_are_loaded_fresh_and_stored_at_the_end),
       cmocka_unit_test(store_of_a_function_cycle_or_BigInt_and_an_empty_key_are_TypeErrors),
@@ -487,4 +487,4 @@ SUITE(globals, cmocka_unit_test(C45_the_globals_are_exactly_these),
       cmocka_unit_test(C45_names_of_tools_become_names_of_functions),
       cmocka_unit_test(the_wrong_kind_of_tool_input_is_a_TypeError),
       cmocka_unit_test(a_call_resolves_or_rejects_with_a_ToolError),
-      cmocka_unit_test(at_most_64_calls_are_under_way_and_4096_are_made));
+      cmocka_unit_test(at_most_64_calls_are_in_progress_and_4096_are_made));

@@ -15,10 +15,29 @@ extern char **environ;
 
 /* ---- Frames ---- */
 
+/* The worker has no tables: this checks its frames against the host's table. */
+static void check_frame(const struct bl_json *json)
+{
+    struct cell_worker_frame frame;
+    struct bl_record_fault fault;
+    char text[320];
+    BL_AUTO_ARENA(arena);
+    if (!CHECK_EQUAL(bl_record_view(&arena, &cell_worker_frame_record, json, &frame, &fault), 0)) {
+        bl_record_fault_text(&fault, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+        return;
+    }
+    struct bl_text found = bl_json_value_text(&arena, json);
+    struct bl_text described = bl_record_text(&arena, &cell_worker_frame_record, &frame);
+    if (!CHECK(bl_text_equal(found, described)))
+        fprintf(stderr, "found %.300s, but the table writes %.300s\n", found.data, described.data);
+}
+
+static const struct bl_json_limits limits = {
+    .size_max = WORKER_FRAME_MAX, .string_max = WORKER_FRAME_MAX, .refuse_duplicates = true};
+
 static int take_frame(void *context, struct bl_text bytes)
 {
-    static const struct bl_json_limits limits = {
-        .size_max = WORKER_FRAME_MAX, .string_max = WORKER_FRAME_MAX, .refuse_duplicates = true};
     struct rig *rig = context;
     struct rig_frame *frame = bl_arena_zalloc(&rig->arena, sizeof *frame);
     struct bl_json_fault fault;
@@ -28,6 +47,8 @@ static int take_frame(void *context, struct bl_text bytes)
         bl_json_fault_text(&fault, text, sizeof text);
         CHECK(!"a frame is JSON");
         fprintf(stderr, "%s\n", text);
+    } else {
+        check_frame(frame->json);
     }
     if (rig->last != NULL)
         rig->last->next = frame;
@@ -139,6 +160,7 @@ void rig_give(struct rig *rig, const struct rig_cell *cell)
 {
     struct bl_buffer text;
     struct bl_json_writer writer;
+    const struct bl_json *start;
     bl_buffer_init(&text, TEXT_MAX);
     bl_json_writer_init(&writer, &text);
     bl_json_write_object(&writer);
@@ -154,6 +176,8 @@ void rig_give(struct rig *rig, const struct rig_cell *cell)
     bl_json_put_boolean(&writer, "notify", !cell->no_notify);
     bl_json_write_end(&writer);
     CHECK_EQUAL(bl_json_writer_done(&writer), 0);
+    CHECK_EQUAL(bl_json_read(&rig->arena, bl_buffer_text(&text), &limits, &start, NULL), 0);
+    check_frame(start);
     bl_buffer_append_byte(&text, '\0');
     rig_send(rig, text.data);
     bl_buffer_done(&text);
@@ -216,7 +240,7 @@ void rig_run(struct rig_run *run, const struct rig_cell *cell)
         if (rig.ended)
             rig_end(&rig, &run->end);
     }
-    /* Its frames live on. */
+    /* The frames stay valid. */
     run->arena = rig.arena;
     bl_arena_init(&rig.arena);
     rig_done(&rig);

@@ -1,5 +1,4 @@
-/* A worker's life: how it comes up, runs one cell, and ends, by itself, by a limit or by a signal.
- */
+/* The life of a worker: it starts, runs one cell, and ends by itself, by a limit or by a signal. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +20,13 @@ RIG_TEST(a_cell_settles_when_its_body_does)
     CHECK(rig_says("// nothing but this", ""));
     CHECK(rig_says("#!/usr/bin/env node\ntext('a')", "a\n"));
     CHECK(rig_says("text('a'); if (load) return; text('b')", "a\n"));
-    /* Nobody awaits these. */
+    /* These are not awaited. */
     CHECK(rig_says("setTimeout(() => text('no'), 1); new Promise(() => {}); text('a')", "a\n"));
     CHECK(rig_says("(async () => { for (;;) await null })(); text('a')", "a\n"));
     return 0;
 }
 
-RIG_TEST(what_it_says_after_it_settled_is_not_heard)
+RIG_TEST(output_after_the_end_is_ignored)
 {
     CHECK(rig_says("(async () => { text('a'); for (let i = 0; i < 9; i++) await null;"
                    "text('late'); yield_control(); store('k', 1); notify('n') })()",
@@ -53,7 +52,7 @@ RIG_TEST(C45_exit_ends_at_once_unseen_by_catch_and_finally)
     return 0;
 }
 
-RIG_TEST(idle_says_how_many_timers_and_whether_it_is_stalled)
+RIG_TEST(idle_has_the_number_of_timers_and_whether_the_cell_is_stalled)
 {
     struct rig rig;
     const struct rig_cell cell = {
@@ -136,7 +135,7 @@ RIG_TEST(C46_a_message_of_1_MiB_is_cut_at_a_character)
     return 0;
 }
 
-RIG_TEST(whatever_is_thrown_is_told)
+RIG_TEST(any_thrown_value_is_reported)
 {
     CHECK(rig_fails("throw 5", "exception", "Error", "5"));
     CHECK(rig_fails("throw null", "exception", "Error", "null"));
@@ -240,14 +239,14 @@ RIG_TEST(C6_a_memory_bomb_ends_as_memory_limit)
     for (size_t i = 0; i < count; i++) {
         uint64_t ms = 0;
         run_bomb(bombs[i], &ms);
-        /* The plain ones take a hundredth of it on a machine that is not busy. */
+        /* The simple ones take a hundredth of that on an idle machine. */
         if (i < 3 && !CHECK(figure_at_most("C6 memory limit of a worker", (double)ms, 2000)))
             fprintf(stderr, "%s: %llu ms\n", bombs[i], (unsigned long long)ms);
     }
     return 0;
 }
 
-/* Looked at while it runs, by a cell that stays at its limit. */
+/* Measured in a running cell that stays at its limit. */
 RIG_TEST(C6_the_peak_is_within_32_MiB_of_an_idle_worker)
 {
     static const char *const fillers[] = {
@@ -274,7 +273,7 @@ RIG_TEST(C6_the_peak_is_within_32_MiB_of_an_idle_worker)
     return 0;
 }
 
-RIG_TEST(garbage_is_no_growth)
+RIG_TEST(garbage_does_not_count_as_growth)
 {
     const struct rig_cell cell = {
         .source = "let s = 0; for (let k = 0; k < 20; k++) { const a = [];"
@@ -301,7 +300,7 @@ RIG_TEST(C6_deep_recursion_is_an_exception)
 
 /* ---- Stops ---- */
 
-RIG_TEST(C5_SIGTERM_ends_it_at_once_whatever_it_does)
+RIG_TEST(C5_SIGTERM_ends_a_worker_at_once_in_any_code)
 {
     static const char *const sources[] = {
         "text(1); for (;;);",
@@ -328,7 +327,7 @@ RIG_TEST(C5_SIGTERM_ends_it_at_once_whatever_it_does)
     return 0;
 }
 
-RIG_TEST(a_host_that_goes_takes_its_worker_along)
+RIG_TEST(a_worker_ends_with_its_host)
 {
     struct rig rig;
     struct bl_warden_end end;
@@ -341,7 +340,7 @@ RIG_TEST(a_host_that_goes_takes_its_worker_along)
     return 0;
 }
 
-RIG_TEST(what_the_host_may_not_say_ends_it)
+RIG_TEST(an_invalid_frame_of_the_host_ends_the_worker)
 {
     static const char *const wrong[] = {
         "{}",
@@ -365,7 +364,7 @@ RIG_TEST(what_the_host_may_not_say_ends_it)
     return 0;
 }
 
-/* ---- Many ---- */
+/* ---- Many workers ---- */
 
 RIG_TEST(C11_no_two_workers_share_random_state)
 {
@@ -384,20 +383,21 @@ RIG_TEST(C11_no_two_workers_share_random_state)
 }
 
 SUITE(worker, cmocka_unit_test(a_cell_settles_when_its_body_does),
-      cmocka_unit_test(what_it_says_after_it_settled_is_not_heard),
+      cmocka_unit_test(output_after_the_end_is_ignored),
       cmocka_unit_test(C45_exit_ends_at_once_unseen_by_catch_and_finally),
-      cmocka_unit_test(idle_says_how_many_timers_and_whether_it_is_stalled),
+      cmocka_unit_test(idle_has_the_number_of_timers_and_whether_the_cell_is_stalled),
       cmocka_unit_test(an_unhandled_rejection_is_a_last_text_item),
       cmocka_unit_test(C46_errors_name_the_lines_of_the_source_as_sent),
       cmocka_unit_test(C46_a_message_of_1_MiB_is_cut_at_a_character),
-      cmocka_unit_test(whatever_is_thrown_is_told),
+      cmocka_unit_test(any_thrown_value_is_reported),
       cmocka_unit_test(
           a_source_with_a_syntax_error_a_NUL_or_a_static_import_completes_with_syntax_or_import),
       cmocka_unit_test(C45_a_dynamic_import_is_a_rejected_promise),
       cmocka_unit_test(C6_a_memory_bomb_ends_as_memory_limit),
       cmocka_unit_test(C6_the_peak_is_within_32_MiB_of_an_idle_worker),
-      cmocka_unit_test(garbage_is_no_growth), cmocka_unit_test(C6_deep_recursion_is_an_exception),
-      cmocka_unit_test(C5_SIGTERM_ends_it_at_once_whatever_it_does),
-      cmocka_unit_test(a_host_that_goes_takes_its_worker_along),
-      cmocka_unit_test(what_the_host_may_not_say_ends_it),
+      cmocka_unit_test(garbage_does_not_count_as_growth),
+      cmocka_unit_test(C6_deep_recursion_is_an_exception),
+      cmocka_unit_test(C5_SIGTERM_ends_a_worker_at_once_in_any_code),
+      cmocka_unit_test(a_worker_ends_with_its_host),
+      cmocka_unit_test(an_invalid_frame_of_the_host_ends_the_worker),
       cmocka_unit_test(C11_no_two_workers_share_random_state));
