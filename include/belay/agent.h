@@ -1,9 +1,9 @@
-/* agent: where the parts meet. A session, a model, tools and a store become a run that can be
- * watched and stopped.
+/* agent: combines the parts. A session, a model, tools and a store become a run that can be watched
+ * and stopped.
  *
- * Promises: what is listed as running runs, and what has ended is listed no more; a stop by id
- * reaches exactly that piece of work and what is below it, and answers with the receipt when all of
- * it is quiet. */
+ * Promises: work that is listed as running does run, and is unlisted once it has ended. A stop by
+ * id reaches exactly that piece of work and everything below it, and answers with the receipt when
+ * all of it has stopped. */
 #ifndef BELAY_AGENT_H
 #define BELAY_AGENT_H
 
@@ -15,68 +15,122 @@ BL_PUBLIC_BEGIN
 
 /* ---- Personas and skills --------------------------------------------------------------------- */
 
-/* A kind of sub-agent: built in, or a Markdown file with a front matter. */
+/* A kind of sub-agent: built in, or a Markdown file with front matter. */
 struct bl_persona {
     struct bl_list link;
     const char *name; /* [a-z0-9-]{1,64} */
     const char *description;
     struct bl_text instructions; /* the body of the file */
-    const char *const *tools;    /* names, may hold stars; end in NULL; NULL: all */
+    const char *const *tools;    /* names, with wildcards; NULL-terminated; NULL: all */
     const char *model;           /* NULL: that of the agent above */
-    uint64_t max_steps;          /* BL_UNLIMITED: none; as the next */
+    uint64_t max_steps;          /* BL_UNLIMITED: none; likewise the next */
     uint64_t max_budget_tokens;
     uint64_t timeout_ns; /* 0: none of its own */
     bool synthesize;     /* at max_steps */
     const char *path;    /* NULL: built in */
 };
 
-/* Something that was found and cannot be used, for the user. */
+/* A file or entry that was found but cannot be used, for the user. */
 struct bl_notice {
     struct bl_list link;
     struct bl_text text;
 };
 
-/* Built-in ones (explore, worker, review), then those of $XDG_CONFIG_HOME/belay/agents and of
- * .belay/agents from the workspace's root down to `directory`: a later one of the same name takes
- * the place of an earlier one. Blocks as files do. A file that is wrong is left out, and a notice
- * (appended) says what is wrong and where. */
+/* Finds the built-in personas (explore, worker, review), then those of
+ * $XDG_CONFIG_HOME/belay/agents and of .belay/agents from the workspace's root down to `directory`:
+ * a later persona replaces an earlier one of the same name. Blocks on file I/O. An invalid file is
+ * left out, and an appended notice says what is wrong and where. */
 void bl_personas_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_personas,
                       struct bl_list *notices);
-/* NULL: none of that name. */
+/* Returns NULL if no persona has that name. */
 const struct bl_persona *bl_persona_named(const struct bl_list *personas, struct bl_text name);
 
-/* A folder with a SKILL.md: listed by name and description, read by the model when it needs it. */
+/* A folder with a SKILL.md: listed by name and description, read by the model when needed. */
 struct bl_skill {
     struct bl_list link;
     const char *name;
     const char *description;
     const char *path;   /* of SKILL.md, absolute */
-    const char *folder; /* that holds it */
+    const char *folder; /* that contains it */
 };
 
-/* Those of $XDG_CONFIG_HOME/belay/skills and of .belay/skills and .agents/skills from the
- * workspace's root down, as with personas. */
+/* Finds the skills of $XDG_CONFIG_HOME/belay/skills and of .belay/skills and .agents/skills from
+ * the workspace's root down, as with personas. */
 void bl_skills_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_skills,
                     struct bl_list *notices);
 
-/* ---- Settings -------------------------------------------------------------------------------- */
+/* ---- Custom commands ------------------------------------------------------------------------- */
 
-/* What the configuration says of permissions, hooks and tools (the rest of it is the models'). */
-struct bl_settings {
-    const char *permission_mode;  /* NULL: not said */
-    const char *const *allow;     /* rules; end in NULL */
-    const char *const *deny;      /* the same; those of a project's file, too */
-    const char *const *env_allow; /* variables that tools get though they look like secrets */
-    struct bl_hooks *hooks;       /* NULL: none */
+/* A prompt in a Markdown file, which `/NAME` sends in a conversation. */
+struct bl_custom_command {
+    struct bl_list link;
+    const char *name; /* of the file: [a-z0-9-]{1,64} */
+    const char *description;
+    const char *hint; /* its arguments; NULL if none is given */
+    struct bl_text body;
+    const char *path;
+    bool of_user; /* not of the project */
 };
 
-/* In the arena; bl_hooks_free is the caller's. A project's file may only deny: it comes with a
- * repository, and must neither open anything nor run anything. BL_EPARSE with file, line, column.
- */
+/* Finds the commands of $XDG_CONFIG_HOME/belay/commands and of .belay/commands from the workspace's
+ * root down, as with personas. */
+void bl_custom_commands_find(struct bl_arena *arena, const char *directory,
+                             struct bl_list *ret_commands, struct bl_list *notices);
+/* Returns the command's prompt, in the arena: $ARGUMENTS stands for all arguments, $1 to $9 for
+ * words, which quotes may group. Without any of these, the arguments follow the text. Empty if the
+ * prompt would be too long. */
+#define BL_CUSTOM_PROMPT_MAX ((size_t)1024 * 1024)
+struct bl_text bl_custom_command_prompt(struct bl_arena *arena,
+                                        const struct bl_custom_command *command,
+                                        struct bl_text arguments);
+
+/* ---- Settings -------------------------------------------------------------------------------- */
+
+/* The background for which `belay chat` chooses its colours; `auto` asks the terminal. */
+enum bl_theme {
+    BL_THEME_AUTO,
+    BL_THEME_DARK,
+    BL_THEME_LIGHT,
+};
+/* How a waiting user learns that a turn has ended or asks something. */
+enum bl_notify {
+    BL_NOTIFY_OFF,
+    BL_NOTIFY_BELL,
+    BL_NOTIFY_OSC9, /* a desktop notification, by terminals that support OSC 9 */
+};
+/* Keys that edit the line. */
+enum bl_edit_mode {
+    BL_EDIT_EMACS,
+    BL_EDIT_VIM,
+};
+extern const struct bl_names bl_theme_names;
+extern const struct bl_names bl_notify_names;
+
+struct bl_chat_settings {
+    enum bl_theme theme;
+    enum bl_notify notify;
+    uint64_t notify_after_ns;
+    bool title; /* set the title of the terminal's window */
+    enum bl_edit_mode edit_mode;
+};
+
+/* The configuration of permissions, hooks and tools (the rest of it is for models). */
+struct bl_settings {
+    const char *permission_mode;  /* NULL if unset */
+    const char *const *allow;     /* rules; NULL-terminated */
+    const char *const *deny;      /* likewise, with those of a project's file */
+    const char *const *env_allow; /* variables that tools get although they look like secrets */
+    struct bl_hooks *hooks;       /* NULL if none */
+    struct bl_chat_settings chat;
+};
+
+/* Reads the settings into the arena; the caller calls bl_hooks_free. A project's file may only
+ * deny: it comes with a repository, and must neither allow nor run anything. BL_EPARSE with file,
+ * line, column. */
 int bl_settings_read(struct bl_arena *arena, const struct bl_config *config,
                      struct bl_settings *ret_settings, struct bl_error *error);
 
-/* Adds its rules to those of `permissions`; its mode is the caller's business. */
+/* Adds the rules of the settings to `permissions`; the caller applies the mode. */
 int bl_settings_apply(const struct bl_settings *settings, struct bl_permissions *permissions,
                       struct bl_error *error);
 
@@ -90,7 +144,8 @@ struct bl_question {
     const char *tool;
     struct bl_text text; /* what is asked, and why */
     const struct bl_json *input;
-    struct bl_text rule; /* what "always" would allow; empty: it cannot be remembered */
+    struct bl_text rule;    /* what "always" would allow; empty: no rule can be kept */
+    struct bl_arena *arena; /* for the reason of the answer; NULL: no model would read a reason */
 };
 
 enum bl_reply {
@@ -99,70 +154,78 @@ enum bl_reply {
     BL_REPLY_ALWAYS,
 };
 
-/* Whoever can be asked. */
+/* The answer to a question. */
+struct bl_answer {
+    enum bl_reply reply;
+    struct bl_text reason; /* of a no, for the model; in the question's arena; may be empty */
+    enum bl_permission_mode mode; /* of a yes to a plan: how to continue; ask by default */
+};
+/* Longer reasons are cut. */
+#define BL_REASON_MAX ((size_t)4000)
+
+/* Asks the user. */
 struct bl_asker {
     /* In the running fiber and its scope: waits for the answer. A stop ends the wait (BL_ECANCELED,
-     * BL_ETIMEDOUT), and the question is to be withdrawn. One question at a time. */
-    int (*ask)(void *context, const struct bl_question *question, enum bl_reply *ret_reply);
+     * BL_ETIMEDOUT) and withdraws the question. One question at a time. */
+    int (*ask)(void *context, const struct bl_question *question, struct bl_answer *ret_answer);
     void *context;
-    uint64_t limit_ns; /* who has not answered by then says no; 0: no limit */
+    uint64_t limit_ns; /* no answer within it counts as no; 0: no limit */
 };
 
 /* ---- An agent -------------------------------------------------------------------------------- */
 
-/* Makes the models of sub-agents, and those that the user changes to. */
+/* Opens models for sub-agents, and those that the user switches to. */
 struct bl_model_source {
-    /* `name` NULL: the same as the agent above has. What comes is given back with `close`. */
+    /* `name` NULL: the same model as the agent above. The caller returns the model with `close`. */
     int (*open)(void *context, const char *name, struct bl_model *ret_model, void **ret_handle,
                 struct bl_error *error);
     void (*close)(void *context, void *handle);
     void *context;
 };
 
-/* Whoever answers in a run: the agent's own model, and those of the sub-agents below it. Embedded
- * by its owner, who fills it in; what it points to outlives it. */
+/* The models of a run: the agent's own, and those of the sub-agents below it. Embedded by its
+ * owner, who fills it in; everything it points to outlives it. */
 struct bl_models {
     struct bl_config *config;
     struct bl_config_found found;
-    const struct bl_script *script; /* that is played; NULL: what was found answers */
+    const struct bl_script *script; /* the script to play; NULL: `found` answers */
     struct bl_ledger *ledger;       /* NULL here and below: none */
     struct bl_cassette *recorder;
     struct bl_cassette *replay;
-    struct bl_model model; /* once it is open; the next two are the room's own */
+    struct bl_model model; /* once it is open; the next two are private to the room */
     struct bl_script_player *player;
     struct bl_remote *remote;
 };
 
-/* In a fiber: fetches the key where one is needed, and makes the model. */
+/* In a fiber: fetches the key if one is needed, and opens the model. */
 int bl_models_open(struct bl_models *models, struct bl_error *error);
-/* In a fiber; also after an open that failed, or was none. */
+/* In a fiber; also after a failed open, or without one. */
 void bl_models_close(struct bl_models *models);
-/* Where sub-agents have theirs from: each a script of his own from its beginning, or the same
- * provider, or what his persona names. */
+/* Returns the source of models for sub-agents: each gets its own script from the beginning, the
+ * same provider, or the model that its persona names. */
 struct bl_model_source bl_models_source(struct bl_models *models);
 
 struct bl_agent_options {
     struct bl_store *store;
     struct bl_store_hold_options
-        session; /* its request_id, prompt, run_id too; without the last the
-                                             agent makes one */
+        session; /* with request_id, prompt and run_id; without the last the agent makes one */
     const struct bl_model *model;
-    const struct bl_model_source *models; /* NULL: sub-agents have the agent's own */
+    const struct bl_model_source *models; /* NULL: sub-agents use the agent's own */
     struct bl_toolbox *toolbox;           /* NULL: no tools */
     const struct bl_list *personas;       /* struct bl_persona; NULL: no sub-agents */
-    const struct bl_persona *persona;     /* what it is itself: its tools alone, its instructions
-                                             after the system's; limits are the caller's business.
-                                             NULL: itself */
-    struct bl_budget *budget;             /* that it draws from besides its own; NULL: none */
-    struct bl_unit *unit; /* stands for it in the receipt above, and has its units; NULL: they are
-                             there themselves */
-    const struct bl_hooks *hooks; /* NULL: none */
+    const struct bl_persona *persona;     /* the persona of this agent: only its tools, and its
+                                             instructions after the system prompt; the caller
+                                             applies the limits. NULL if none */
+    struct bl_budget *budget;             /* drawn from in addition to its own; NULL if none */
+    struct bl_unit *unit; /* represents the agent in the receipt above, and contains its units;
+                             NULL: its units are in that receipt directly */
+    const struct bl_hooks *hooks; /* NULL if none */
     const char *const *hidden;    /* variables that hooks do not get; as with a toolbox */
     const char *const *env_allow;
     const char *directory;              /* where hooks run */
-    const struct bl_asker *asker;       /* NULL: nobody can be asked */
-    struct bl_permissions *permissions; /* to which "always" adds a rule */
-    const struct bl_listener *listener; /* NULL: nobody */
+    const struct bl_asker *asker;       /* NULL: there is no user to ask */
+    struct bl_permissions *permissions; /* where "always" adds a rule */
+    const struct bl_listener *listener; /* NULL if none */
     struct bl_activities *activities;   /* NULL: not listed */
     struct bl_turn_limits limits;
     struct bl_text system;
@@ -170,64 +233,76 @@ struct bl_agent_options {
     const struct bl_json_schema *schema;
 };
 
-/* A session that is held, with a model, tools and controls: takes prompts to their ends, one at a
+/* A session that is held, with a model, tools and controls: runs prompts to their ends, one at a
  * time. Belongs to fibers of one loop. */
 struct bl_agent;
 
 /* Opens the session. What the options point to must outlive the agent. */
 int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_agent,
                   struct bl_error *error);
-/* Stops what runs in the background, gives the session back. In a fiber; no prompt may be under
- * way. NULL is fine. */
+/* Stops background work and releases the session. In a fiber; no prompt may be in progress. NULL is
+ * fine. */
 void bl_agent_close(struct bl_agent *agent);
-/* Runs one loop in `scope`, which the caller may stop, and which is claimed or stopped when it
- * returns: each has its own, so that an old stop never reaches the next. */
+/* Runs one loop in `scope`, which the caller may stop, and which is claimed or stopped on return.
+ * Each loop needs its own scope, so that an old stop never reaches the next one. */
 void bl_agent_prompt(struct bl_agent *agent, const struct bl_run_options *run,
                      struct bl_scope *scope, struct bl_arena *arena,
                      struct bl_run_result *ret_result);
-/* A message for the turn under way, from another fiber: delivered after its next tool results, or
- * as the next prompt. BL_ECLOSED: the agent takes none any more. `ret_id` may be NULL. */
+/* Injects a message into the turn in progress, from another fiber: delivered after its next tool
+ * results, or as the next prompt. BL_ECLOSED: the agent accepts no more messages. `ret_id` may be
+ * NULL. */
 int bl_agent_inject(struct bl_agent *agent, struct bl_text text, char *ret_id);
-/* What was injected and not delivered, as one text; it is the caller's business now. Empty: none.
- */
+/* Requests a gentle stop of the prompt in progress, and of the sub-agents below it (struct
+ * bl_finish). The request is emitted as an event and ends with the prompt. BL_ENOENT: no prompt is
+ * in progress. */
+int bl_agent_finish(struct bl_agent *agent, const char *origin);
+/* Takes back injected messages that were not delivered, as one text. Empty if none. */
 struct bl_text bl_agent_take_back(struct bl_agent *agent, struct bl_arena *arena);
-/* What was injected and waits: struct bl_inbox_message, oldest first. */
+/* Lists injected messages that wait: struct bl_inbox_message, oldest first. */
 const struct bl_list *bl_agent_waiting(const struct bl_agent *agent);
-/* Sums up all turns but the newest, below `scope`; see bl_session_compact. */
+/* Compacts all turns but the newest, below `scope`; see bl_session_compact. */
 int bl_agent_compact(struct bl_agent *agent, struct bl_scope *scope, uint64_t *ret_dropped,
                      struct bl_error *error);
-/* Another model from its next call on, by the model source; also in the middle of a prompt. */
+/* Switches to another model of the model source, from the next call on; also in the middle of a
+ * prompt. */
 int bl_agent_set_model(struct bl_agent *agent, const char *name, struct bl_error *error);
 const struct bl_model *bl_agent_model(const struct bl_agent *agent);
 const struct bl_session *bl_agent_session(const struct bl_agent *agent);
 const struct bl_store_recovery *bl_agent_recovery(const struct bl_agent *agent);
-/* Of all prompts so far, rejected turns too. */
+/* Spending of all prompts so far, rejected turns included. */
 const struct bl_spent *bl_agent_spent(const struct bl_agent *agent);
-/* What was left running on purpose, jobs and cells: elements of a receipt's `background`. */
+/* Writes the work left running on purpose, jobs and cells: elements of a receipt's `background`. */
 void bl_agent_write_background(struct bl_agent *agent, struct bl_json_writer *writer);
-/* What the model is offered: tools, `task`, `exec` and `wait`. */
+/* The tools that the model is offered: those of the toolbox, `task`, `exec` and `wait`. */
 const struct bl_tools *bl_agent_tools(const struct bl_agent *agent);
 
-/* The same for one that is not open: what there would be; in the arena. */
+/* The same for an agent that is not open; in the arena. */
 struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox *toolbox,
                                 const struct bl_list *personas);
 
-/* Runs a call of a cell's by the engine's tools: the cell gets the text of the result as a string,
- * or why there is none. For the `call` of a struct bl_cell_port. */
+/* Runs a call of a cell by the engine's tools: the cell gets the text of the result as a string, or
+ * the reason why there is none. For the `call` of a struct bl_cell_port. */
 struct bl_cell_call;
 struct bl_cell_call_result;
 void bl_agent_cell_call(struct bl_engine *engine, const struct bl_cell_call *call,
                         struct bl_cell_call_result *ret_result);
 
+/* A message that is in no turn. */
+struct bl_undelivered {
+    struct bl_list link;
+    const char *id;
+    struct bl_text text;
+};
+
 struct bl_agent_result {
-    struct bl_text undelivered; /* what was injected, and no turn took; empty: nothing */
+    struct bl_list undelivered; /* struct bl_undelivered: injected messages that are in no turn */
     char session_id[72];
     struct bl_store_recovery recovery;
     struct bl_run_result run;
 };
 
-/* Opens the session, runs one loop, closes the session. 0 also when the run did not complete: the
- * result says it. Other codes: it could not begin, and `error` says why. */
+/* Opens the session, runs one loop, closes the session. Returns 0 also if the run did not complete:
+ * the result has the reason. Other codes: it could not start, and `error` has the reason. */
 int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_options *run,
                  struct bl_scope *scope, struct bl_arena *arena, struct bl_agent_result *ret_result,
                  struct bl_error *error);
@@ -241,23 +316,23 @@ struct bl_instruction {
     struct bl_text text;
 };
 
-/* AGENTS.md from the workspace's root (the repository's, else the directory itself) down to
- * `directory`, nearest last, after the user's own ($XDG_CONFIG_HOME/belay/AGENTS.md). A file above
- * 256 KiB or that is not UTF-8 is an error; one of the workspace that is a link out of it is left
- * out, with a notice (struct bl_notice). */
+/* Finds AGENTS.md from the workspace's root (the repository's, else the directory itself) down to
+ * `directory`, nearest last, after the user's own ($XDG_CONFIG_HOME/belay/AGENTS.md). A file that
+ * is above 256 KiB or not UTF-8 is an error; a file of the workspace that is a link out of it is
+ * left out, with a notice (struct bl_notice). */
 int bl_instructions_find(struct bl_arena *arena, const char *directory, struct bl_list *ret_list,
                          struct bl_list *notices, struct bl_error *error);
 
-/* What the model is told before all else, in the arena: who it is and where, how to work with its
- * tools, the skills there are. `own` (--system) takes the place of the part that we wrote; then
- * come the instructions, and `more`. */
+/* The parts of the system prompt: who the agent is and where, how to work with its tools, the
+ * available skills. `own` (--system) replaces the built-in part; the instructions and `more`
+ * follow. */
 struct bl_prompt_parts {
     const char *directory;
-    struct bl_text own;                 /* empty: ours */
+    struct bl_text own;                 /* empty: the built-in part */
     const struct bl_list *instructions; /* struct bl_instruction */
     const struct bl_list *skills;       /* struct bl_skill */
     struct bl_text more;                /* may be empty */
-    int64_t wall_ns;                    /* today */
+    int64_t wall_ns;                    /* current time */
 };
 
 struct bl_text bl_system_prompt(struct bl_arena *arena, const struct bl_prompt_parts *parts);
@@ -270,7 +345,8 @@ struct bl_route_match {
     uint32_t score;
 };
 
-/* Best first; words of the prompt against names and descriptions. Runs nothing. */
+/* Finds commands and tools that match, best first, by comparing words of the prompt with names and
+ * descriptions. Runs nothing. */
 void bl_route(struct bl_arena *arena, struct bl_text prompt, const struct bl_tools *tools,
               struct bl_list *ret_matches);
 

@@ -1,10 +1,10 @@
 /* Design notes.
  *
- * An agent holds its session from its opening to its closing; in between it takes prompts, each in
- * a scope of the caller's. What outlives a prompt (the lease, jobs in the background) runs in a
- * shield that no stop of a prompt reaches. A sub-agent is an agent like any other, opened and
- * closed by the call of `task` that wants it: its scope is below that call's, its budget below that
- * turn's, and its events go to the same listener. */
+ * An agent holds its session from its opening to its closing; in between it runs prompts, each in a
+ * scope of the caller. Work that outlives a prompt (the lease, background jobs) runs in a shield
+ * that no stop of a prompt reaches. A sub-agent is an agent like any other, opened and closed by a
+ * call of `task`: its scope is below that call's, its budget below that turn's, and its events go
+ * to the same listener. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 #define MATCHES_MAX 32u
 
-/* ---- What others see of it ------------------------------------------------------------------- */
+/* ---- The listed activity --------------------------------------------------------------------- */
 
 static void agent_set_phase(struct bl_activity *activity, const char *phase, struct bl_text name)
 {
@@ -35,7 +35,7 @@ static void agent_hurry(struct bl_activity *activity)
     bl_toolbox_hurry(((const struct bl_agent *)activity->owner)->options.toolbox);
 }
 
-/* The tools are shared: what was hurried for one must not cost the others their grace. */
+/* The tools are shared: hurrying one agent's stop must not cost the others their grace period. */
 static void calm(const struct bl_activity *activity)
 {
     if (activity->hurried)
@@ -47,16 +47,22 @@ static int inject(struct bl_activity *activity, struct bl_text text, char ret_id
     return bl_agent_inject(activity->owner, text, ret_id);
 }
 
+static int agent_finish(struct bl_activity *activity, const char *origin)
+{
+    return bl_agent_finish(activity->owner, origin);
+}
+
 static void agent_begin_call(struct bl_agent *agent, const struct bl_event *event)
 {
     struct agent_call *call = bl_zalloc(sizeof *call);
 
     agent_set_phase(&agent->activity, "tool", event->name);
-    if (!event->nested) /* the model is not at work */
-        agent->tokens = agent->activity.tokens;
+    if (!event->nested) /* the model is not running */
+        agent_usage_base(agent);
     call->activity = (struct bl_activity){.kind = "call",
                                           .scope = event->call->scope,
                                           .owner = agent,
+                                          .directory = agent->activity.directory,
                                           .hurry = agent->activity.hurry};
     bl_text_into(call->activity.run, sizeof call->activity.run, agent->root->id);
     bl_text_into(call->activity.id, sizeof call->activity.id, event->call->id);
@@ -86,17 +92,15 @@ static void agent_follow(struct bl_agent *agent, const struct bl_event *event)
 {
     struct agent_call *call = event->id.size > 0 ? agent_find_call(agent, event->id) : NULL;
 
-    agent->activity.active_ns = bl_now_ns();
+    agent->activity.active_ns = agent->root->open.active_ns = bl_now_ns();
     if (call != NULL)
         call->activity.active_ns = agent->activity.active_ns;
     switch ((int)event->type) {
     case BL_EVENT_TURN_STARTED:
         agent_set_phase(&agent->activity, "model", (struct bl_text){0});
-        agent->tokens = agent->activity.tokens;
+        agent_usage_base(agent);
         break;
-    case BL_EVENT_USAGE:
-        agent->activity.tokens = agent->tokens + bl_usage_total(event->usage);
-        break;
+    case BL_EVENT_USAGE: agent_usage_follow(agent, event); break;
     case BL_EVENT_PERMISSION_ASKED:
         agent_set_phase(&agent->activity, "asks about", event->name);
         break;
@@ -135,8 +139,11 @@ static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
         .scope = scope,
         .phase = "starting",
         .owner = agent,
+        .directory = agent->root->options.session.directory,
+        .prompt = agent->prompt_line,
         .hurry = agent->options.toolbox != NULL ? agent_hurry : NULL,
         .inject = inject,
+        .finish = agent_finish,
     };
     if (agent->above != NULL)
         bl_text_into(activity->run, sizeof activity->run, agent->root->id);
@@ -147,8 +154,8 @@ static void list_prompt(struct bl_agent *agent, struct bl_scope *scope)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* While the session is held, so that other machines see that somebody is there. What is wrong with
- * the lease the next commit says. */
+/* Renews the lease while the session is held, so that other machines see that it has an owner. The
+ * next commit reports problems with the lease. */
 static int agent_renew_main(void *argument)
 {
     struct bl_agent *agent = argument;
@@ -166,7 +173,7 @@ static int agent_renew_main(void *argument)
 struct bl_text agent_system(struct bl_arena *arena, struct bl_text system,
                             const struct bl_persona *persona)
 {
-    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s# Your part\n\n" BL_TEXT_FORMAT,
+    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s# Your role\n\n" BL_TEXT_FORMAT,
                            BL_TEXT_ARG(system), system.size > 0 ? "\n\n" : "",
                            BL_TEXT_ARG(persona->instructions));
 }
@@ -174,7 +181,6 @@ struct bl_text agent_system(struct bl_arena *arena, struct bl_text system,
 static void prepare_engine(struct bl_agent *agent)
 {
     const struct bl_agent_options *options = &agent->options;
-    bool own_part = agent->above == NULL && agent->persona != NULL;
 
     agent->listener = (struct bl_listener){agent_on_event, agent};
     agent->engine = (struct bl_engine){
@@ -184,12 +190,12 @@ static void prepare_engine(struct bl_agent *agent)
         .store = bl_store_session_table(agent->held),
         .listener = &agent->listener,
         .clock = bl_loop_clock(bl_loop_current()),
-        .system = own_part ? agent_system(&agent->arena, options->system, agent->persona)
-                           : options->system,
+        .system = agent_plan_system(agent),
         .schema_text = options->schema_text,
         .schema = options->schema,
         .limits = options->limits,
         .inbox = &agent->inbox,
+        .finish = &agent->finish,
         .budget_above = agent->budget_above,
         .standing = &agent->journal,
     };
@@ -200,8 +206,7 @@ static int agent_hold_session(struct bl_agent *agent, struct bl_error *error)
     struct bl_scope shield;
 
     bl_session_init(&agent->session, "");
-    /* Once begun it is finished: a stop that comes meanwhile is seen by the first turn, at entry.
-     */
+    /* Once begun, the hold completes: the first turn detects a stop at its entry. */
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
     int code = bl_store_hold(agent->options.store, &agent->options.session, &agent->session,
                              &agent->held, error);
@@ -223,8 +228,14 @@ static void release_session(struct bl_agent *agent)
 
 int agent_open(struct bl_agent *agent, struct bl_error *error)
 {
+    bool own_part = agent->above == NULL && agent->persona != NULL;
+
     bl_arena_init(&agent->arena);
+    agent->system = agent->options.system;
+    if (own_part)
+        agent->system = agent_system(&agent->arena, agent->options.system, agent->persona);
     bl_list_init(&agent->calls);
+    bl_list_init(&agent->open.link);
     bl_list_init(&agent->retired);
     bl_inbox_init(&agent->inbox);
     bl_lock_init(&agent->asking);
@@ -245,9 +256,8 @@ int agent_open(struct bl_agent *agent, struct bl_error *error)
     bl_shield_begin(&agent->shield, BL_NEVER);
     bl_nursery_init(&agent->nursery, &agent->shield);
     bl_nursery_spawn(&agent->nursery, NULL, "lease", agent_renew_main, agent, NULL);
-    if (agent->above == NULL && agent->options.toolbox != NULL)
-        bl_toolbox_begin(agent->options.toolbox, &agent->nursery, agent->options.activities,
-                         agent->session.id);
+    agent_begin_background(agent);
+    agent_list_session(agent);
     bl_scope_enter(outer);
     return 0;
 }
@@ -262,6 +272,7 @@ void agent_close(struct bl_agent *agent)
     bl_nursery_done(&agent->nursery);
     bl_shield_end(&agent->shield);
     bl_scope_enter(outer);
+    bl_list_remove(&agent->open.link);
     release_session(agent);
     agent_model_close(agent);
     bl_journal_done(&agent->journal);
@@ -311,7 +322,7 @@ static void take_recorded(struct bl_agent *agent, struct bl_arena *arena,
     options->recorded_count = count;
 }
 
-/* What the open found, besides what the caller has to say. */
+/* Adds the warnings of the open to those of the caller. */
 static void add_warnings(struct bl_agent *agent, struct bl_arena *arena,
                          struct bl_run_options *options)
 {
@@ -328,11 +339,13 @@ static void add_warnings(struct bl_agent *agent, struct bl_arena *arena,
     options->warning_count = count + 1;
 }
 
-/* From here on its stop has a receipt, and it can be seen. */
+/* From here on a stop has a receipt, and the prompt is listed. */
 static void begin_prompt(struct bl_agent *agent, struct bl_scope *scope, struct bl_receipt *receipt)
 {
     assert(agent->prompt == NULL);
     agent->prompt = scope;
+    agent->finish =
+        (struct bl_finish){.above = agent->above != NULL ? &agent->above->finish : NULL};
     BL_LOG(BL_ROOM_AGENT, BL_LOG_INFO, "prompt begins", BL_LOG_STRING("agent", agent->id),
            BL_LOG_STRING("session", agent->session.id),
            BL_LOG_BOOLEAN("sub_agent", agent->above != NULL));
@@ -340,6 +353,17 @@ static void begin_prompt(struct bl_agent *agent, struct bl_scope *scope, struct 
     receipt->background = agent_background_write;
     receipt->background_context = agent;
     list_prompt(agent, scope);
+}
+
+/* Notices of cells are not the user's messages: they must be removed before waiting messages are
+ * reported. */
+static void agent_settle(void *context)
+{
+    struct bl_agent *agent = context;
+
+    if (agent->closing != NULL)
+        agent->closing(agent->closing_context);
+    agent_notices_sweep(agent);
 }
 
 void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, struct bl_scope *scope,
@@ -356,10 +380,14 @@ void agent_prompt(struct bl_agent *agent, const struct bl_run_options *run, stru
         add_warnings(agent, arena, &loop);
     }
     agent->prompted = true;
+    agent_note_prompt(agent, run->prompt);
     begin_prompt(agent, scope, &receipt);
     loop.prompt = agent_notices_prompt(agent, arena, run->prompt);
+    agent->closing = loop.closing;
+    agent->closing_context = loop.closing_context;
+    loop.closing = agent_settle;
+    loop.closing_context = agent;
     bl_run(&agent->engine, &agent->session, &receipt, &loop, arena, ret_result);
-    agent_notices_sweep(agent);
     ret_result->undelivered = !bl_list_empty(&agent->inbox.waiting);
     calm(&agent->activity);
     if (agent->options.activities != NULL)
@@ -402,7 +430,7 @@ int bl_agent_open(const struct bl_agent_options *options, struct bl_agent **ret_
     return code;
 }
 
-/* Start and end of a conversation: of one loop alone, that loop has told them. */
+/* Report the start and end of a conversation; for a single loop, the loop itself reports them. */
 static void agent_tell_start(struct bl_agent *agent, struct bl_text prompt)
 {
     if (!agent->conversing)
@@ -431,7 +459,9 @@ void bl_agent_close(struct bl_agent *agent)
     if (agent == NULL)
         return;
     agent->inbox.closed = true;
-    agent_cells_end(agent);
+    struct bl_scope *outer = bl_scope_enter(&agent->shield);
+    agent_end_background(agent);
+    bl_scope_enter(outer);
     agent_tell_end(agent);
     agent_close(agent);
     bl_free(agent);
@@ -448,22 +478,7 @@ void bl_agent_prompt(struct bl_agent *agent, const struct bl_run_options *run,
     agent_prompt(agent, &loop, scope, agent->options.unit, arena, ret_result);
 }
 
-int bl_agent_inject(struct bl_agent *agent, struct bl_text text, char *ret_id)
-{
-    return bl_inbox_put(&agent->inbox, text, ret_id);
-}
-
-struct bl_text bl_agent_take_back(struct bl_agent *agent, struct bl_arena *arena)
-{
-    return bl_inbox_take_all(&agent->inbox, arena);
-}
-
-const struct bl_list *bl_agent_waiting(const struct bl_agent *agent)
-{
-    return &agent->inbox.waiting;
-}
-
-/* What a stop of it came to, for whoever asked by its id. */
+/* Stores the receipt of a stop for callers that requested it by id. */
 static void unlist_compaction(struct bl_agent *agent, const struct bl_receipt *receipt)
 {
     struct bl_json_writer writer;
@@ -528,7 +543,7 @@ const struct bl_tools *bl_agent_tools(const struct bl_agent *agent)
     return &agent->tools;
 }
 
-/* A run that is stopped ends its session: what else lives there has the same grace. */
+/* A stop of the run ends its session: everything else in the session gets the same grace period. */
 static void retire(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     const struct bl_agent *agent = BL_CONTAINER(hook, struct bl_agent, stopped);
@@ -550,14 +565,15 @@ int bl_agent_run(const struct bl_agent_options *options, const struct bl_run_opt
     int code = bl_agent_open(options, &agent, error);
     if (code != 0)
         return code;
-    loop.closing = agent_cells_end;
+    loop.closing = agent_end_background;
     loop.closing_context = agent;
     *ret_result = (struct bl_agent_result){.recovery = *bl_agent_recovery(agent)};
+    bl_list_init(&ret_result->undelivered);
     bl_text_into(ret_result->session_id, sizeof ret_result->session_id, agent->session.id);
     bl_stop_hook_add(&agent->stopped, scope, retire);
     agent_prompt(agent, &loop, scope, options->unit, arena, &ret_result->run);
     bl_stop_hook_remove(&agent->stopped);
-    ret_result->undelivered = bl_agent_take_back(agent, arena);
+    agent_list_undelivered(agent, arena, &ret_result->undelivered);
     bl_agent_close(agent);
     return 0;
 }

@@ -1,64 +1,43 @@
-/* The tools `exec` and `wait`: code of the model's in a cell, and what comes of it. */
+/* The tools `exec` and `wait`: the model's code in a cell, and its results. */
 #include "parts.h"
 
-/* Of a cell that is known by its name alone. */
+/* Limit for a cell of which only the name is known. */
 #define TRIES_MAX 3u
 
-/* ---- What the model is told of them ---------------------------------------------------------- */
+/* ---- Descriptions for the model -------------------------------------------------------------- */
 
-#define OUTPUT_MEMBERS                                                                             \
-    "\"yield_time_ms\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":300000,"                    \
-    "\"description\":\"Answer after so many milliseconds at the latest, with what there is "       \
-    "(10000).\"},"                                                                                 \
-    "\"max_output_tokens\":{\"type\":\"integer\",\"minimum\":1,"                                   \
-    "\"description\":\"Of longer output the middle is left out (10000).\"},"
-
-struct bl_tool_offer exec_offer(void)
+struct bl_tool_offer exec_offer(struct bl_arena *arena)
 {
     return (struct bl_tool_offer){
         .name = BL_TOOL_EXEC,
         .description =
-            "Runs JavaScript (a module: strict, top-level await) in a cell, a process of its own "
-            "without files, network or imports, and answers with what it prints. Tools are called "
-            "as `await tools.NAME(input)`, with the input that the tool takes; the result is its "
-            "text, and a failed or refused call throws a ToolError. Calls may run side by side "
-            "(Promise.all). Use it where several calls, loops or computing on results would take "
-            "many answers. Globals: text(v) and console.log print, image(v), store(key, value) and "
+            "Runs JavaScript (a module: strict, top-level await) in a cell, a separate process "
+            "without files, network or imports, and returns what it prints. Call tools as "
+            "`await tools.NAME(input)`, with the tool's own input; the result is its text, and a "
+            "failed or refused call throws a ToolError. Calls may run in parallel (Promise.all). "
+            "Use it when several calls, loops or computations on results would otherwise take many "
+            "answers. Globals: text(v) and console.log print, image(v), store(key, value) and "
             "load(key) keep JSON values for later cells, notify(text) sends you a message at once, "
-            "yield_control() hands over what was printed so far, exit(), setTimeout, ALL_TOOLS. A "
-            "cell that runs on answers with its id, for `wait`; it ends with this turn, unless "
+            "yield_control() returns the output so far, exit(), setTimeout, ALL_TOOLS. If the cell "
+            "keeps running, the result has its id, for `wait`; it ends with this turn, unless "
             "'background' is true.",
-        .schema = BL_TEXT(
-            "{\"type\":\"object\",\"properties\":{"
-            "\"source\":{\"type\":\"string\",\"minLength\":1,"
-            "\"description\":\"The code. A first line `// @exec: {\\\"yield_time_ms\\\": N}` sets "
-            "the same as the other members.\"}," OUTPUT_MEMBERS
-            "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400000,"
-            "\"description\":\"End the cell after so many milliseconds (30 minutes).\"},"
-            "\"background\":{\"type\":\"boolean\","
-            "\"description\":\"Let it run on when this turn has ended.\"}},"
-            "\"required\":[\"source\"],\"additionalProperties\":false}"),
+        .schema = bl_record_input_schema(arena, &agent_exec_input),
     };
 }
 
-struct bl_tool_offer wait_offer(void)
+struct bl_tool_offer wait_offer(struct bl_arena *arena)
 {
     return (struct bl_tool_offer){
         .name = BL_TOOL_WAIT,
         .description =
-            "Waits for a cell that `exec` has left running, and answers with what it has printed "
-            "since; or ends it. Of a cell that has ended the result can be had again.",
-        .schema = BL_TEXT("{\"type\":\"object\",\"properties\":{"
-                          "\"cell_id\":{\"type\":\"string\",\"minLength\":1,"
-                          "\"description\":\"As `exec` has answered it.\"}," OUTPUT_MEMBERS
-                          "\"terminate\":{\"type\":\"boolean\","
-                          "\"description\":\"End it now.\"}},"
-                          "\"required\":[\"cell_id\"],\"additionalProperties\":false}"),
+            "Waits for a cell that `exec` left running, and returns its new output; or ends the "
+            "cell. The result of a cell that has ended can be read again.",
+        .schema = bl_record_input_schema(arena, &agent_wait_input),
         .parallel = true,
     };
 }
 
-/* ---- What comes of a call -------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static void exec_fail(struct bl_tool_result *result, struct bl_text text)
 {
@@ -76,7 +55,7 @@ static uint64_t generation_of(const struct bl_cell_observe_outcome *outcome)
     return 0;
 }
 
-/* As it is told to the model; what is common to all is filled. */
+/* Makes the answer for the model; the members common to all outcomes are filled. */
 static struct exec_answer answer_of(const struct exec_run *run)
 {
     const struct bl_cell_observe_outcome *outcome = &run->outcome;
@@ -119,7 +98,7 @@ void exec_fill(const struct exec_run *run, const struct exec_answer *answer,
         .text = exec_answer_text(run->call->arena, answer, run->output_tokens_max),
         .is_error = is_error,
     };
-    /* The text names them: to a model that takes none nothing more is to be said. */
+    /* The text mentions them: for a model that does not accept images, that is all. */
     if (run->agent->model.takes_images)
         ret_result->images = exec_answer_images(run->call->arena, answer);
 }
@@ -168,7 +147,7 @@ static const char *exec_status_of(const struct bl_cell_observe_outcome *outcome)
     return outcome->completed.error != NULL ? "failed" : "completed";
 }
 
-/* Hands an outcome to the model: told, counted, and for the end kept. */
+/* Delivers an outcome to the model: emits it, counts it, and keeps an end. */
 void exec_deliver(struct exec_run *run, bool stopped, struct bl_tool_result *ret_result)
 {
     struct agent_cell *cell = run->cell;
@@ -201,8 +180,8 @@ static int exec_observe(struct exec_run *run, uint64_t generation, uint64_t yiel
                            &run->fault);
 }
 
-/* The next that the model has not seen. One that was seen in a turn that left no trace may be gone:
- * then the oldest that there is. */
+/* Observes the next outcome that the model has not seen. An outcome seen in a turn that left no
+ * trace may have been dropped: then takes the oldest that is retained. */
 int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
 {
     uint64_t generation = run->cell->generation + 1;
@@ -220,7 +199,7 @@ int exec_observe_next(struct exec_run *run, uint64_t yield_ms)
     return code;
 }
 
-/* An end that was decided behind a yield nobody has seen: that one is read first. */
+/* If the end follows a yield that the model has not seen, reads that yield, too. */
 static void read_unseen(struct exec_run *run)
 {
     struct bl_scope shield;
@@ -233,7 +212,7 @@ static void read_unseen(struct exec_run *run)
     bl_shield_end(&shield);
 }
 
-/* A copy of a list's head takes the list over. */
+/* Repairs the links of a list whose head was copied. */
 static void take_items(struct bl_list *items, bool empty)
 {
     if (empty) {
@@ -244,7 +223,7 @@ static void take_items(struct bl_list *items, bool empty)
     items->previous->next = items;
 }
 
-/* The same outcome in the words of `observe`, which can say all that `terminate` can. */
+/* Converts the outcome to one of `observe`, which can express all outcomes of `terminate`. */
 void exec_take_terminated(struct exec_run *run, const struct bl_cell_terminate_outcome *outcome)
 {
     struct bl_cell_observe_outcome *taken = &run->outcome;
@@ -274,7 +253,7 @@ void exec_take_terminated(struct exec_run *run, const struct bl_cell_terminate_o
 
 /* ---- Stopped --------------------------------------------------------------------------------- */
 
-/* Its cell ends with it. `made`: it is known to be there. */
+/* The cell ends with the call. `made`: the cell is known to exist. */
 int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result)
 {
     struct bl_cell_terminate_outcome *outcome = bl_arena_zalloc(run->call->arena, sizeof *outcome);
@@ -294,7 +273,7 @@ int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result
         run->cell->missing = true;
     } else {
         run->outcome.type = BL_CELL_OBSERVE_MISSING;
-        exec_fill_unknown(run, "It was to end, and nobody could say whether it did.", ret_result);
+        exec_fill_unknown(run, "It was asked to end, but its outcome is unknown.", ret_result);
         exec_tell_ended(run, "unknown", false);
         run->cell->over = false;
         exec_checkpoint_write(run->agent);
@@ -302,7 +281,7 @@ int exec_stop(struct exec_run *run, bool made, struct bl_tool_result *ret_result
     return bl_scope_check(run->call->scope);
 }
 
-/* A cell that is not of the turn outlives its stop. */
+/* A cell that does not belong to the turn outlives its stop. */
 int exec_leave_running(struct exec_run *run, struct bl_tool_result *ret_result)
 {
     struct exec_answer answer = {
@@ -319,7 +298,7 @@ static bool exec_is_stopped(const struct exec_run *run)
 
 /* ---- exec ------------------------------------------------------------------------------------ */
 
-/* The agent's tools, but for those that cells cannot call. */
+/* Lists the agent's tools, except those that cells cannot call. */
 static const struct bl_cell_tool *make_tools(const struct bl_agent *agent, struct bl_arena *arena,
                                              size_t *ret_count)
 {
@@ -339,7 +318,7 @@ static const struct bl_cell_tool *make_tools(const struct bl_agent *agent, struc
     return tools;
 }
 
-static int exec_create(struct exec_run *run, const struct exec_request *request)
+static int exec_create(struct exec_run *run, const struct agent_exec_input *request)
 {
     struct bl_agent *agent = run->agent;
     struct bl_cell_create create = {
@@ -356,8 +335,8 @@ static int exec_create(struct exec_run *run, const struct exec_request *request)
     return bl_cell_create(agent->cells.session, &create, &run->fault);
 }
 
-/* Creates it and observes it for the first time. `*ret_kept`: there is something to remember. */
-static int create_and_observe(struct exec_run *run, const struct exec_request *request,
+/* Creates the cell and observes it for the first time. `*ret_kept`: the cell must be remembered. */
+static int create_and_observe(struct exec_run *run, const struct agent_exec_input *request,
                               struct bl_tool_result *ret_result, bool *ret_kept)
 {
     const struct bl_scope *turn = run->call->turn_scope;
@@ -367,8 +346,8 @@ static int create_and_observe(struct exec_run *run, const struct exec_request *r
         if (exec_is_stopped(run))
             return exec_stop(run, false, ret_result);
         *ret_kept = false;
-        exec_fail(ret_result,
-                  bl_arena_printf(run->call->arena, "No cell was made: %s.", run->fault.message));
+        exec_fail(ret_result, bl_arena_printf(run->call->arena, "No cell was created: %s.",
+                                              run->fault.message));
         return 0;
     }
     exec_tell(run, BL_EVENT_CELL_CREATED, 0);
@@ -381,11 +360,12 @@ static int create_and_observe(struct exec_run *run, const struct exec_request *r
         bool outlives = request->background && turn != NULL && bl_scope_stopped(turn);
         return outlives ? exec_leave_running(run, ret_result) : exec_stop(run, true, ret_result);
     }
-    exec_fill_unknown(run, code != 0 ? run->fault.message : "Its record is gone.", ret_result);
+    exec_fill_unknown(run, code != 0 ? run->fault.message : "Its record no longer exists.",
+                      ret_result);
     return 0;
 }
 
-/* Another for each call, also where a provider names two of them alike. */
+/* Adds a cell with a new id for each call, even if a provider gives two calls the same id. */
 static struct agent_cell *add_cell(struct bl_agent *agent, const struct bl_tool_call *call)
 {
     char id[EXEC_ID_SIZE];
@@ -401,17 +381,17 @@ int agent_exec(struct bl_agent *agent, const struct bl_tool_call *call,
                struct bl_tool_result *ret_result, struct bl_error *error BL_UNUSED)
 {
     struct exec_run *run = bl_arena_zalloc(call->arena, sizeof *run);
-    struct exec_request request;
+    struct agent_exec_input request;
     struct bl_text problem;
     bool kept;
 
     *run = (struct exec_run){.agent = agent, .call = call, .from_ns = bl_now_ns()};
-    if (!exec_request_read(call->arena, call->input, &request, &problem)) {
+    if (!exec_input_read(call->arena, call->input, &request, &problem)) {
         exec_fail(ret_result, problem);
         return 0;
     }
     if (agent_cells_open(agent, &run->fault) != 0) {
-        exec_fail(ret_result, bl_arena_printf(call->arena, "No cell can be made here: %s.",
+        exec_fail(ret_result, bl_arena_printf(call->arena, "No cell can be created here: %s.",
                                               run->fault.message));
         return bl_scope_check(call->scope);
     }

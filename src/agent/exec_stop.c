@@ -1,10 +1,10 @@
 /* Design notes.
  *
- * A call of `exec` that is stopped ends its cell, and must say what became of it: what `terminate`
- * answers, and nothing else. A completed cell stays completed, though the stop came first here; and
- * when nobody answers it is `unknown`, which is no end. That is written down with the session, and
- * asked again when a turn begins, also by whoever opens the session next; what is answered then
- * settles it. */
+ * An `exec` call that is stopped ends its cell, and must report the cell's outcome: the answer of
+ * `terminate`, and nothing else. A completed cell stays completed, even if the stop came first
+ * here. Without an answer the outcome is `unknown`, which is not an end. That is stored with the
+ * session, and asked again when a turn begins, also after the next open of the session; the answer
+ * then settles it. */
 #include "parts.h"
 
 #define CHECKPOINT   "cells"
@@ -14,7 +14,7 @@
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-/* One try. The same id each time: it is the same wish. */
+/* Makes one attempt. The same id each time marks the same request. */
 static int try_to_terminate(struct bl_agent *agent, const struct agent_cell *cell,
                             const struct bl_stop *stop, struct bl_arena *arena,
                             struct bl_cell_terminate_outcome *ret_outcome,
@@ -118,9 +118,22 @@ void exec_ask_again(struct bl_agent *agent)
     bl_free(fault);
 }
 
-/* ---- What outlives the process --------------------------------------------------------------- */
+/* ---- State that outlives the process --------------------------------------------------------- */
 
-/* Which output the model has seen, and what is not known; empty: there is nothing of the kind. */
+/* Of one cell: which output the model has seen, and whether its outcome is unknown. */
+#define BL_RECORD_STRUCT struct agent_cell
+static const struct bl_member checkpoint_members[] = {
+    BL_MEMBER_WORD("cell", id, .vital = true, .least = 1),
+    BL_MEMBER_INTEGER("generation", committed),
+    BL_MEMBER_BOOLEAN("told", told),
+    BL_MEMBER_BOOLEAN("unsettled", unsettled),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record checkpoint_record =
+    BL_RECORD("checkpoint", struct agent_cell, checkpoint_members);
+
+/* Writes the state of all cells; empty if there is nothing to remember. */
 static void write_checkpoint(const struct bl_agent *agent, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
@@ -133,12 +146,7 @@ static void write_checkpoint(const struct bl_agent *agent, struct bl_buffer *out
         if (!cell->unsettled && (cell->committed == 0 || cell->ended != 0))
             continue;
         any = true;
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "cell", cell->id);
-        bl_json_put_uint64(&writer, "generation", cell->committed);
-        bl_json_put_boolean(&writer, "told", cell->told);
-        bl_json_put_boolean(&writer, "unsettled", cell->unsettled);
-        bl_json_write_end(&writer);
+        bl_record_write(&writer, &checkpoint_record, cell);
     }
     bl_json_write_end(&writer);
     if (!any)
@@ -173,16 +181,15 @@ void exec_checkpoint_write(struct bl_agent *agent)
 
 static void exec_stop_read_entry(struct bl_agent *agent, const struct bl_json *entry)
 {
-    struct bl_text id = bl_json_text(bl_json_get(entry, BL_TEXT("cell")));
-    int64_t generation = 0;
+    struct agent_cell found;
 
-    if (id.size == 0 || id.size >= BL_CELL_ID_SIZE || agent_cell_find(agent, id) != NULL)
+    bl_record_take(NULL, &checkpoint_record, entry, &found);
+    if (found.id[0] == '\0' || agent_cell_find(agent, bl_text_from(found.id)) != NULL)
         return;
-    bl_json_int64(bl_json_get(entry, BL_TEXT("generation")), &generation);
-    struct agent_cell *cell = agent_cell_add(agent, id.data);
-    cell->generation = cell->committed = generation > 0 ? (uint64_t)generation : 0;
-    cell->unsettled = bl_json_boolean(bl_json_get(entry, BL_TEXT("unsettled")), false);
-    cell->told = bl_json_boolean(bl_json_get(entry, BL_TEXT("told")), false);
+    struct agent_cell *cell = agent_cell_add(agent, found.id);
+    cell->generation = cell->committed = found.committed;
+    cell->unsettled = found.unsettled;
+    cell->told = found.told;
 }
 
 void exec_checkpoint_read(struct bl_agent *agent)

@@ -1,19 +1,62 @@
-/* What `exec` is asked, and what it and `wait` answer: texts from texts, nothing else. */
+/* The input of `exec`, and the answers of `exec` and `wait`: only conversions of texts. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "parts.h"
 
 #define PRAGMA        "@exec"
-#define PRAGMA_NAMES  "yield_time_ms, max_output_tokens, timeout_ms, background"
 #define IMAGES_MAX    8u
 #define ENDED_EARLIER " (ended earlier)"
-/* The line that stands for what was left out, at most. */
+/* Limit of the line that replaces omitted output. */
 #define MARK_MAX ((size_t)48)
-/* Nobody has so much: what is said of more tokens than that makes no difference. */
+/* More tokens than anyone has: larger values make no difference. */
 #define TOKENS_MAX ((uint64_t)1 << 40)
 
-/* ---- What is asked --------------------------------------------------------------------------- */
+/* ---- Input ----------------------------------------------------------------------------------- */
+
+#define OUTPUT_MEMBERS                                                                             \
+    BL_MEMBER_INTEGER("yield_time_ms", yield_ms, .optional = true, .none = BL_CELL_YIELD_MS,       \
+                      .most = BL_CELL_YIELD_MS_MAX,                                                \
+                      .about = "Return after at most this many milliseconds, with the output so "  \
+                               "far (10000)."),                                                    \
+        BL_MEMBER_INTEGER(                                                                         \
+            "max_output_tokens", output_tokens_max, .optional = true, .none = EXEC_OUTPUT_TOKENS,  \
+            .least = 1,                                                                            \
+            .about = "Limit of the output: the middle of longer output is left out (10000).")
+
+#define BL_RECORD_STRUCT struct agent_exec_input
+static const struct bl_member pragma_members[] = {
+    OUTPUT_MEMBERS,
+    BL_MEMBER_INTEGER("timeout_ms", timeout_ms, .optional = true, .least = 1,
+                      .most = BL_CELL_DEADLINE_MS_MAX,
+                      .about = "End the cell after this many milliseconds (30 minutes)."),
+    BL_MEMBER_BOOLEAN("background", background, .optional = true,
+                      .about = "Keep it running after the end of this turn."),
+    BL_MEMBER_END,
+};
+static const struct bl_record pragma_record =
+    BL_RECORD_GROUP("the pragma", pragma_members, .closed = true);
+static const struct bl_member exec_members[] = {
+    BL_MEMBER_TEXT("source", source, .least = 1,
+                   .about = "The code. A first line `// @exec: {\"yield_time_ms\": N}` sets "
+                            "the same options as the other members."),
+    BL_MEMBER_INCLUDE(&pragma_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record agent_exec_input =
+    BL_RECORD("input of exec", struct agent_exec_input, exec_members, .closed = true);
+
+#define BL_RECORD_STRUCT struct agent_wait_input
+static const struct bl_member wait_members[] = {
+    BL_MEMBER_TEXT("cell_id", cell_id, .least = 1, .about = "The id that `exec` returned."),
+    OUTPUT_MEMBERS,
+    BL_MEMBER_BOOLEAN("terminate", terminate, .optional = true, .about = "End the cell now."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record agent_wait_input =
+    BL_RECORD("input of wait", struct agent_wait_input, wait_members, .closed = true);
 
 static bool exec_text_is_blank(char byte)
 {
@@ -27,7 +70,7 @@ static struct bl_text skip_blanks(struct bl_text text)
     return text;
 }
 
-/* What stands behind `// @exec` in a line; false: it is no pragma, and not meant to be one. */
+/* Returns the part of a line after `// @exec`; false if the line is not meant to be a pragma. */
 static bool find_pragma(struct bl_text line, struct bl_text *ret_rest)
 {
     struct bl_text text = skip_blanks(line);
@@ -43,61 +86,20 @@ static bool find_pragma(struct bl_text line, struct bl_text *ret_rest)
            text.data[0] == '{' || text.data[0] == '\r';
 }
 
-/* One number of a pragma or an input, where it is there. Empty: it is well. */
-static struct bl_text exec_text_read_number(struct bl_arena *arena, const struct bl_json *object,
-                                            const char *name, int64_t least, int64_t most,
-                                            uint64_t *ret)
+static struct bl_text exec_text_fault(struct bl_arena *arena, const struct bl_record_fault *fault)
 {
-    const struct bl_json *value = bl_json_get(object, bl_text_from(name));
-    int64_t number;
+    char text[sizeof fault->path + sizeof fault->message + sizeof fault->hint];
 
-    if (value == NULL)
-        return (struct bl_text){0};
-    if (!bl_json_int64(value, &number) || number < least || number > most)
-        return bl_arena_printf(arena, "%s must be a whole number from %" PRId64 " to %" PRId64,
-                               name, least, most);
-    *ret = (uint64_t)number;
-    return (struct bl_text){0};
+    bl_record_fault_text(fault, text, sizeof text);
+    return bl_arena_text(arena, bl_text_from(text));
 }
 
-/* What `object` has of it takes the place of what was there. Empty: it is well. */
-static struct bl_text exec_text_read_members(struct bl_arena *arena, const struct bl_json *object,
-                                             struct exec_request *request)
-{
-    const struct bl_json *background = bl_json_get(object, BL_TEXT("background"));
-    struct bl_text problem = exec_text_read_number(
-        arena, object, "yield_time_ms", 0, (int64_t)BL_CELL_YIELD_MS_MAX, &request->yield_ms);
-
-    if (problem.size == 0)
-        problem = exec_text_read_number(arena, object, "max_output_tokens", 1, (int64_t)TOKENS_MAX,
-                                        &request->output_tokens_max);
-    if (problem.size == 0)
-        problem = exec_text_read_number(arena, object, "timeout_ms", 1,
-                                        (int64_t)BL_CELL_DEADLINE_MS_MAX, &request->timeout_ms);
-    if (problem.size > 0)
-        return problem;
-    if (background != NULL && !bl_json_is(background, BL_JSON_BOOLEAN))
-        return BL_TEXT("background must be true or false");
-    request->background = bl_json_boolean(background, request->background);
-    return (struct bl_text){0};
-}
-
-static bool is_member(struct bl_text name)
-{
-    static const struct bl_text names[] = {BL_TEXT("yield_time_ms"), BL_TEXT("max_output_tokens"),
-                                           BL_TEXT("timeout_ms"), BL_TEXT("background")};
-
-    for (size_t i = 0; i < BL_COUNT(names); i++)
-        if (bl_text_equal(names[i], name))
-            return true;
-    return false;
-}
-
-/* Of `rest`, which stands behind the pragma's name. Empty: it is well. */
+/* Reads `rest`, the part after the pragma's name. Returns the problem, or an empty text. */
 static struct bl_text read_pragma(struct bl_arena *arena, struct bl_text rest,
-                                  struct exec_request *request)
+                                  struct agent_exec_input *input)
 {
     struct bl_json_limits limits = {.depth_max = 8, .refuse_duplicates = true};
+    struct bl_record_fault wrong;
     const struct bl_json *value;
     struct bl_json_fault fault;
     char text[256];
@@ -108,51 +110,50 @@ static struct bl_text read_pragma(struct bl_arena *arena, struct bl_text rest,
     rest = (struct bl_text){rest.data + 1, rest.size - 1};
     if (bl_json_read(arena, rest, &limits, &value, &fault) != 0) {
         bl_json_fault_text(&fault, text, sizeof text);
-        return bl_arena_printf(arena, "it is not JSON: %s", text);
+        return bl_arena_printf(arena, "invalid JSON: %s", text);
     }
-    if (!bl_json_is(value, BL_JSON_OBJECT))
-        return BL_TEXT("it is not a JSON object");
-    BL_JSON_MEMBERS (key, value)
-        if (!is_member(bl_json_text(key)))
-            return bl_arena_printf(arena, "there is no '" BL_TEXT_FORMAT "': it may hold %s",
-                                   BL_TEXT_ARG(bl_utf8_cut(bl_json_text(key), 64)), PRAGMA_NAMES);
-    return exec_text_read_members(arena, value, request);
+    if (bl_record_merge(arena, &pragma_record, value, input, &wrong) != 0)
+        return exec_text_fault(arena, &wrong);
+    return (struct bl_text){0};
 }
 
-bool exec_request_read(struct bl_arena *arena, const struct bl_json *input,
-                       struct exec_request *ret_request, struct bl_text *ret_problem)
+bool exec_input_read(struct bl_arena *arena, const struct bl_json *value,
+                     struct agent_exec_input *ret_input, struct bl_text *ret_problem)
 {
-    struct bl_text source = bl_json_text(bl_json_get(input, BL_TEXT("source"))), pragma;
-    const char *end = source.size > 0 ? memchr(source.data, '\n', source.size) : NULL;
-    size_t line_size = end != NULL ? (size_t)(end - source.data) : source.size;
+    struct bl_record_fault fault;
+    struct bl_text pragma;
 
-    *ret_request = (struct exec_request){
-        .source = source, .yield_ms = BL_CELL_YIELD_MS, .output_tokens_max = EXEC_OUTPUT_TOKENS};
-    if (source.size > 0 && find_pragma((struct bl_text){source.data, line_size}, &pragma)) {
-        struct bl_text problem = read_pragma(arena, pragma, ret_request);
-        /* The line stays, so that the numbers of those below it do. */
-        ret_request->source = (struct bl_text){source.data + line_size, source.size - line_size};
-        if (problem.size == 0 && bl_text_trim(ret_request->source).size == 0)
-            problem = BL_TEXT("nothing follows it");
-        if (problem.size > 0) {
-            *ret_problem = bl_arena_printf(
-                arena, "The pragma in line 1 is wrong: " BL_TEXT_FORMAT ". No cell was made.",
-                BL_TEXT_ARG(problem));
-            return false;
-        }
+    if (bl_record_view(arena, &agent_exec_input, value, ret_input, &fault) != 0) {
+        *ret_problem = bl_arena_printf(arena, "No cell was created: " BL_TEXT_FORMAT ".",
+                                       BL_TEXT_ARG(exec_text_fault(arena, &fault)));
+        return false;
     }
-    *ret_problem = exec_text_read_members(arena, input, ret_request);
-    if (ret_problem->size == 0 && bl_text_trim(source).size == 0)
-        *ret_problem = BL_TEXT("source is empty");
-    if (ret_problem->size > 0)
-        *ret_problem = bl_arena_printf(arena, "No cell was made: " BL_TEXT_FORMAT ".",
-                                       BL_TEXT_ARG(*ret_problem));
-    return ret_problem->size == 0;
+    struct bl_text source = ret_input->source;
+    if (bl_text_trim(source).size == 0) {
+        *ret_problem = BL_TEXT("No cell was created: source is empty.");
+        return false;
+    }
+    const char *end = memchr(source.data, '\n', source.size);
+    size_t line_size = end != NULL ? (size_t)(end - source.data) : source.size;
+    if (!find_pragma((struct bl_text){source.data, line_size}, &pragma))
+        return true;
+    struct bl_text problem = read_pragma(arena, pragma, ret_input);
+    /* Members of the input take precedence. */
+    bl_record_merge(arena, &agent_exec_input, value, ret_input, NULL);
+    /* The line stays as an empty one, so that the numbers of later lines do not change. */
+    ret_input->source = (struct bl_text){source.data + line_size, source.size - line_size};
+    if (problem.size == 0 && bl_text_trim(ret_input->source).size == 0)
+        problem = BL_TEXT("no code follows it");
+    if (problem.size > 0)
+        *ret_problem = bl_arena_printf(
+            arena, "Invalid pragma in line 1: " BL_TEXT_FORMAT "%s No cell was created.",
+            BL_TEXT_ARG(problem), problem.data[problem.size - 1] == '?' ? "" : ".");
+    return problem.size == 0;
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* With its size before it, so that no two lists of texts are the same bytes. */
+/* Hashes the size first, so that different lists of texts are different bytes. */
 static void hash_text(struct bl_sha256 *hash, const char *string)
 {
     struct bl_text text = bl_text_from(string);
@@ -194,13 +195,13 @@ void exec_cell_id(const char *session, const char *turn, const char *call, uint6
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-/* The text of all items, of which a long one's middle is left out. */
+/* The text of all items; the middle of a long one is left out. */
 struct shown {
     struct bl_buffer *out;
-    size_t total;    /* bytes of all texts, each with the end of its line */
-    size_t head_max; /* so many of them from the beginning, and from `tail_from` on */
+    size_t total;    /* bytes of all texts, each with its newline */
+    size_t head_max; /* number of bytes to show from the beginning; more from `tail_from` on */
     size_t tail_from;
-    size_t at; /* bytes that came by so far */
+    size_t at; /* bytes processed so far */
     bool marked;
     unsigned images;
 };
@@ -231,7 +232,7 @@ static void exec_text_end_line(struct bl_buffer *out)
         bl_buffer_append_byte(out, '\n');
 }
 
-/* Once, where the first byte is left out. */
+/* Writes the mark once, where the first byte is left out. */
 static void mark(struct shown *shown, size_t left_out)
 {
     if (shown->marked)
@@ -241,7 +242,7 @@ static void mark(struct shown *shown, size_t left_out)
     bl_buffer_printf(shown->out, "…%zu bytes left out…\n", left_out);
 }
 
-/* What of a piece is in the head, and in the tail. */
+/* Shows the parts of a piece that are in the head, and in the tail. */
 static void show_piece(struct shown *shown, struct bl_text text)
 {
     size_t from = shown->at, to = from + text.size;
@@ -259,7 +260,7 @@ static void show_piece(struct shown *shown, struct bl_text text)
     }
 }
 
-/* "data:image/png;base64,…" taken apart. */
+/* Parses "data:image/png;base64,…". */
 static struct bl_block exec_text_read_image(const struct bl_cell_item *item)
 {
     ptrdiff_t comma = bl_text_find(item->url, BL_TEXT(","));
@@ -278,8 +279,8 @@ static struct bl_block exec_text_read_image(const struct bl_cell_item *item)
     return image;
 }
 
-/* Where an image was shown its name stands, also where the image itself goes with the result: the
- * text is what is kept of it. */
+/* Writes a line for an image, even if the image itself is part of the result: only the text is
+ * kept. */
 static void show_image(struct shown *shown, const struct bl_cell_item *item)
 {
     struct bl_block image = exec_text_read_image(item);
@@ -313,7 +314,7 @@ static void exec_text_show_items(struct shown *shown, const struct bl_list *item
     }
 }
 
-/* Moves an offset into all texts to where a character begins: down, or up. */
+/* Moves an offset into all texts to the start of a character: down, or up. */
 static size_t align(const struct exec_answer *answer, size_t offset, bool up)
 {
     const struct bl_list *const lists[] = {answer->unseen, answer->items};
@@ -364,7 +365,7 @@ static void show_output(struct bl_buffer *out, const struct exec_answer *answer,
     exec_text_end_line(out);
 }
 
-/* ---- What is answered ------------------------------------------------------------------------ */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void show_error(struct bl_buffer *out, const struct bl_cell_error *error)
 {
@@ -382,7 +383,7 @@ static void show_error(struct bl_buffer *out, const struct bl_cell_error *error)
     exec_text_end_line(out);
 }
 
-static const char *state_text(enum exec_state state)
+const char *exec_state_text(enum exec_state state)
 {
     switch (state) {
     case EXEC_RUNNING: return "running";
@@ -402,7 +403,7 @@ struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer
     BL_AUTO_BUFFER(out, SIZE_MAX);
 
     bl_buffer_printf(&out, "Cell " BL_TEXT_FORMAT ": %s", BL_TEXT_ARG(answer->cell_id),
-                     state_text(answer->state));
+                     exec_state_text(answer->state));
     if (answer->state == EXEC_TERMINATED)
         bl_buffer_printf(&out, " (" BL_TEXT_FORMAT ")", BL_TEXT_ARG(answer->reason));
     bl_buffer_printf(&out, "\nWall time: %.1f s\n", (double)answer->wall_ns / (double)BL_NS_PER_S);
@@ -416,7 +417,7 @@ struct bl_text exec_answer_text(struct bl_arena *arena, const struct exec_answer
     show_output(&out, answer, tokens_max);
     if (answer->error != NULL)
         show_error(&out, answer->error);
-    out.size--; /* the end of its last line */
+    out.size--; /* without the final newline */
     return bl_arena_text(arena, bl_buffer_text(&out));
 }
 
@@ -449,7 +450,7 @@ struct bl_text exec_output_text(struct bl_arena *arena, const struct bl_list *it
     BL_AUTO_BUFFER(out, SIZE_MAX);
 
     show_output(&out, &answer, tokens_max);
-    /* Without the line that stands above it. */
+    /* Without the heading. */
     struct bl_text text = bl_buffer_text(&out), first;
     bl_text_split(&text, '\n', &first);
     text = bl_arena_text(arena, text);

@@ -7,7 +7,7 @@
 #define FILE_NAME "AGENTS.md"
 #define OPERATION "read instructions"
 
-/* ---- Where things are ------------------------------------------------------------------------ */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 const struct found_place *found_places(struct bl_arena *arena, const char *directory,
                                        const char *users, const char *const *below)
@@ -27,7 +27,7 @@ const struct found_place *found_places(struct bl_arena *arena, const char *direc
     for (size_t end = root; end <= size; end++) {
         if (end != size && directory[end] != '/')
             continue;
-        /* The root of all has its slash already. */
+        /* The file system's root ends in a slash already. */
         size_t shown = end > 0 && directory[end - 1] == '/' ? end - 1 : end;
         for (size_t i = 0; i < names; i++)
             places[count++] = (struct found_place){
@@ -43,7 +43,17 @@ static int instructions_compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names end up in prompts and on terminals. */
+bool found_is_name(struct bl_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+        if (!((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '-'))
+            return false;
+    }
+    return text.size >= 1 && text.size <= FOUND_NAME_SIZE_MAX;
+}
+
+/* Names appear in prompts and on terminals. */
 static bool instructions_is_plain(const char *name)
 {
     for (const char *byte = name; *byte != '\0'; byte++) {
@@ -53,7 +63,7 @@ static bool instructions_is_plain(const char *name)
     return bl_utf8_valid(bl_text_from(name));
 }
 
-/* The names, into `names`; how many. */
+/* Writes the names into `names`, and returns their number. */
 static size_t instructions_list_names(struct bl_arena *arena, DIR *stream, const char *folder,
                                       const char **names, struct bl_error *error)
 {
@@ -65,12 +75,12 @@ static size_t instructions_list_names(struct bl_arena *arena, DIR *stream, const
             continue;
         if (!instructions_is_plain(entry->d_name)) {
             bl_error_set(error, BL_EINVAL, BL_KIND_FILESYSTEM, "read a folder", folder,
-                         "%s holds a name that cannot be shown: it is left out", folder);
+                         "%s contains a name that cannot be shown: skipped", folder);
             continue;
         }
         if (count == FOUND_ENTRIES_MAX) {
             bl_error_set(error, BL_ELIMIT, BL_KIND_FILESYSTEM, "read a folder", folder,
-                         "%s holds more than %u entries: some are left out", folder,
+                         "%s contains more than %u entries: some are skipped", folder,
                          FOUND_ENTRIES_MAX);
             break;
         }
@@ -121,7 +131,7 @@ void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char 
                     const char *path)
 {
     add_notice(arena, notices,
-               bl_arena_printf(arena, "there are more than %u %s: %s and what follows is left out",
+               bl_arena_printf(arena, "more than %u %s: %s and later ones are skipped",
                                FOUND_COUNT_MAX, things, path));
 }
 
@@ -141,7 +151,7 @@ int found_load(struct bl_arena *arena, const struct found_place *place, const ch
         return code;
     if (code == BL_EREFUSED)
         return bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path,
-                            "%s is a link that leads out of %s: it is left out", path, place->root);
+                            "%s is a link that leads out of %s: skipped", path, place->root);
     if (code == BL_ELIMIT)
         return bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path,
                             "%s is larger than 256 KiB", path);
@@ -154,7 +164,7 @@ int found_load(struct bl_arena *arena, const struct found_place *place, const ch
     return 0;
 }
 
-/* Takes one line off the front, and says whether it is three dashes. */
+/* Takes one line off the front, and returns whether it is three dashes. */
 static bool instructions_take_dashes(struct bl_text *rest, struct bl_text *ret_line)
 {
     if (!bl_text_split(rest, '\n', ret_line))
@@ -166,7 +176,7 @@ static int fail_page(const char *path, const char *operation, const char *what,
                      struct bl_error *error)
 {
     bl_error_set(error, BL_EPARSE, BL_KIND_PARSE, operation, path, "%s:1:1: %s", path, what);
-    bl_error_hint(error, "a file begins with a line ---, then name: and description:, then a "
+    bl_error_hint(error, "begin the file with a line ---, then name: and description:, then a "
                          "line ---, then the text");
     return BL_EPARSE;
 }
@@ -183,21 +193,21 @@ int found_page_read(struct bl_arena *arena, const struct found_place *place, con
     if (bl_text_starts_with(rest, BL_TEXT("\xEF\xBB\xBF")))
         rest = (struct bl_text){rest.data + 3, rest.size - 3};
     if (!instructions_take_dashes(&rest, &line))
-        return fail_page(path, operation, "there is no front matter", error);
-    /* With the end of the first line: so lines count as in the file. */
+        return fail_page(path, operation, "missing front matter", error);
+    /* Includes the end of the first line, so that line numbers are those of the file. */
     front.data = line.data + line.size;
     bool closed = false;
     while (!closed && rest.size > 0)
         closed = instructions_take_dashes(&rest, &line);
     if (!closed)
-        return fail_page(path, operation, "the front matter has no end", error);
+        return fail_page(path, operation, "the front matter is not closed", error);
     front.size = (size_t)(line.data - front.data);
     ret_page->body = bl_text_trim(rest);
     ret_page->source =
         (struct bl_source){.file = path, .operation = operation, .guarded = true, .error = error};
     code = bl_source_open(&ret_page->source, arena, front, FOUND_SIZE_MAX);
     if (code == 0 && !bl_json_is(ret_page->source.document.root, BL_JSON_OBJECT))
-        return fail_page(path, operation, "the front matter is no mapping", error);
+        return fail_page(path, operation, "the front matter is not a mapping", error);
     return code;
 }
 
@@ -212,14 +222,14 @@ int found_line(struct bl_source *source, const struct bl_json *value, struct bl_
     if (text.size == 0)
         return bl_source_fail(source, value, "%s must not be empty", name);
     if (text.size > size_max)
-        return bl_source_fail(source, value, "%s has at most %zu bytes", name, size_max);
+        return bl_source_fail(source, value, "%s must have at most %zu bytes", name, size_max);
     char *line = bl_arena_alloc(arena, text.size + 1);
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
         unsigned char byte = (unsigned char)text.data[i];
         bool space = byte == ' ' || (byte >= '\t' && byte <= '\r');
         if (byte == 0x7f || (byte < 0x20 && !space))
-            return bl_source_fail(source, value, "%s holds a control character", name);
+            return bl_source_fail(source, value, "%s contains a control character", name);
         if (!space)
             line[size++] = (char)byte;
         else if (line[size - 1] != ' ')

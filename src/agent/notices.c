@@ -1,19 +1,19 @@
-/* What cells have to say by `notify`: messages for the model. In a turn they go where injected
- * messages wait; but they are nobody's prompt, so between turns they wait here, and go with the
- * next one. */
+/* Notifications of cells by `notify`: messages for the model. During a turn they wait with the
+ * injected messages; but they are not a prompt, so between turns they wait here, and are added to
+ * the next prompt. */
 #include "parts.h"
 
 struct agent_notice {
     struct bl_list link;
     enum {
         NOTICE_WAITS,
-        NOTICE_POSTED,   /* among the injected messages, or taken from there by the turn */
+        NOTICE_POSTED,   /* with the injected messages, or taken from there by the turn */
         NOTICE_PROMPTED, /* in the prompt of the turn */
     } where;
     char id[BL_ID_SIZE]; /* of its message */
     char cell_id[BL_CELL_ID_SIZE];
     uint64_t seq;
-    struct bl_text text; /* behind it */
+    struct bl_text text; /* behind the struct */
 };
 
 static struct agent_notice *notice_of(struct bl_list *link)
@@ -38,7 +38,7 @@ void agent_notice_take(void *context, const char *cell_id, uint64_t seq, struct 
     struct bl_agent *agent = context;
     struct bl_buffer whole;
 
-    /* The model is to know that it was not the user who said it. */
+    /* The model must know that this is not from the user. */
     bl_buffer_init(&whole, SIZE_MAX);
     bl_buffer_printf(&whole, "[cell %s] ", cell_id);
     bl_buffer_append(&whole, text);
@@ -54,7 +54,7 @@ void agent_notice_take(void *context, const char *cell_id, uint64_t seq, struct 
         notices_post(agent, notice);
 }
 
-/* It is with the model: its cell may say more. */
+/* The model has the notice: its cell may send more. */
 static void notices_acknowledge(struct bl_agent *agent, const struct agent_notice *notice)
 {
     if (agent->cells.session != NULL)
@@ -66,6 +66,8 @@ struct bl_text agent_notices_prompt(struct bl_agent *agent, struct bl_arena *are
 {
     BL_AUTO_BUFFER(whole, SIZE_MAX);
 
+    if (bl_list_empty(&agent->cells.notices))
+        return prompt;
     bl_buffer_append(&whole, prompt);
     BL_LIST_EACH (link, &agent->cells.notices) {
         struct agent_notice *notice = notice_of(link);
@@ -79,8 +81,8 @@ struct bl_text agent_notices_prompt(struct bl_agent *agent, struct bl_arena *are
     return prompt;
 }
 
-/* The first turn of the prompt has begun: they are in it. Later ones take what waits as it comes.
- */
+/* The first turn of the prompt has begun: the notices are in it. Later turns take waiting ones as
+ * they come. */
 static void notices_begin_turn(struct bl_agent *agent)
 {
     BL_LIST_EACH_SAFE (link, &agent->cells.notices) {
@@ -98,7 +100,7 @@ static void notices_begin_turn(struct bl_agent *agent)
     }
 }
 
-/* Still among those that no turn has taken: it is taken out. */
+/* Removes the notice from the messages that no turn has taken. */
 static bool take_out(struct bl_agent *agent, const struct agent_notice *notice)
 {
     BL_LIST_EACH (link, &agent->inbox.waiting) {
@@ -112,8 +114,8 @@ static bool take_out(struct bl_agent *agent, const struct agent_notice *notice)
     return false;
 }
 
-/* Of a turn that is committed: what it took is delivered, and the rest waits, so that it does not
- * become a prompt of its own. */
+/* After a committed turn, the notices that it took are delivered; the others wait, so that they do
+ * not become a prompt of their own. */
 static void notices_end_turn(struct bl_agent *agent, bool committed)
 {
     BL_LIST_EACH_SAFE (link, &agent->cells.notices) {
@@ -148,7 +150,7 @@ void agent_notices_sweep(struct bl_agent *agent)
 {
     BL_LIST_EACH (link, &agent->cells.notices) {
         struct agent_notice *notice = notice_of(link);
-        /* A turn that left no trace has given back what it took. */
+        /* A turn that left no trace has put back what it took. */
         if (notice->where == NOTICE_POSTED)
             take_out(agent, notice);
         notice->where = NOTICE_WAITS;

@@ -6,81 +6,71 @@
 #define TOOLS_MAX  128u
 #define NUMBER_MAX 1000000000
 
-/* ---- Those that are built in ----------------------------------------------------------------- */
+/* ---- Built-in personas ----------------------------------------------------------------------- */
 
-static const char *const looking_tools[] = {"read", "glob", "grep", "ls", NULL};
+static const char *const reading_tools[] = {"read", "glob", "grep", "ls", NULL};
 static const char *const reviewing_tools[] = {"read", "glob", "grep", "ls", "bash", NULL};
 
 static const struct bl_persona built_in[] = {
     {
         .name = "explore",
-        .description = "Finds things in the workspace and answers a question about them; it only "
-                       "reads. For searches whose way there does not matter, only what was found.",
+        .description = "Searches the workspace and answers a question about it; read-only. Use it "
+                       "when only the finding matters, not the search itself.",
         .instructions = BL_TEXT(
-            "You are a scout: another agent sends you to find something out about the files of "
-            "this workspace, and sees nothing but your last answer.\n"
+            "You are an exploration agent. Another agent asks you to find something out about the "
+            "files in this workspace; it sees only your final answer.\n"
             "\n"
-            "- Begin broadly (glob, grep, ls), then read what matters. Ask for several things at "
-            "once when they do not depend on each other.\n"
-            "- Look in more than one place and under more than one name before you say that "
-            "something does not exist.\n"
-            "- You cannot change anything, and are not asked to judge or to improve.\n"
-            "- Stop when the question is answered. Answer briefly: the finding first, then where "
-            "it "
-            "stands as path:line, with the few lines of code that it rests on. Say what you did "
-            "not "
-            "look at, and what you are not sure of."),
-        .tools = looking_tools,
+            "- Start broad (glob, grep, ls), then read what matters. Make independent tool calls "
+            "in "
+            "one answer.\n"
+            "- Before you conclude that something does not exist, search in more than one place "
+            "and "
+            "under more than one name.\n"
+            "- You cannot change anything. Do not review the code or suggest improvements.\n"
+            "- Stop once the question is answered. Answer briefly: the finding first, then its "
+            "location as path:line, with the few lines of code that support it. State what you did "
+            "not check, and what you are unsure about."),
+        .tools = reading_tools,
     },
     {
         .name = "worker",
         .description = "Does one self-contained piece of work with all tools: changes files, runs "
-                       "commands, checks the result. Give it everything that it has to know.",
+                       "commands, verifies the result. Tell it everything it needs to know.",
         .instructions = BL_TEXT(
-            "You do one piece of work for another agent, which sees nothing but your last answer.\n"
+            "You do one piece of work for another agent, which sees only your final answer.\n"
             "\n"
-            "- Do what is asked, all of it, and nothing beside it: others may be at work in the "
+            "- Do everything that is asked, and nothing else: other agents may be working on the "
             "same files.\n"
-            "- Read before you change. Keep to the style of what is there.\n"
-            "- Check what you did: run the tests or the build that it concerns, and mend what you "
-            "broke.\n"
-            "- You cannot ask back. Where something is open, take the plainest reading of it and "
-            "say that you did; where you cannot go on, stop and say why.\n"
-            "- Answer with what you changed (paths), how you checked it and what came of that, and "
-            "what is left to do."),
+            "- Read code before you change it. Follow the existing style.\n"
+            "- Verify your work: run the relevant tests or build, and fix what you broke.\n"
+            "- You cannot ask questions. If something is ambiguous, choose the most obvious "
+            "interpretation and say so. If you are blocked, stop and say why.\n"
+            "- In your answer, say what you changed (paths), how you verified it and with what "
+            "result, and what is left to do."),
     },
     {
         .name = "review",
-        .description = "Looks for defects in a change or a piece of code, and says where and why; "
-                       "it changes nothing. Name the files, the commit or the diff.",
+        .description =
+            "Looks for defects in a change or a piece of code, and reports where and why; "
+            "changes nothing. Name the files, the commit or the diff.",
         .instructions = BL_TEXT(
-            "You review code for another agent, which sees nothing but your last answer. Look for "
-            "what will fail, not for what you would have written differently.\n"
+            "You review code for another agent, which sees only your final answer. Look for what "
+            "will fail, not for what you would have written differently.\n"
             "\n"
-            "- Read the change and what it touches: callers, tests, the rules of this project. The "
-            "shell is for looking (git diff, git log, running tests); change no files.\n"
-            "- Look for wrong results, cases at the edges, errors that nobody handles, races, "
-            "leaks, input from outside that is trusted, and promises of comments or documentation "
-            "that are not kept.\n"
-            "- Prove a finding before you report it: follow the code, or run something that shows "
-            "it. Leave out what you cannot support.\n"
-            "- Answer with the findings, worst first: path:line, what happens, when, and how to "
-            "mend it. If there are none, say so, and say what you checked."),
+            "- Read the change and the code that it affects: callers, tests, the project's rules. "
+            "Use the shell only to inspect (git diff, git log, running tests); do not change "
+            "files.\n"
+            "- Look for wrong results, edge cases, unhandled errors, races, leaks, untrusted input "
+            "that is trusted, and code that contradicts its comments or documentation.\n"
+            "- Prove a finding before you report it: trace the code, or run something that "
+            "demonstrates it. Omit what you cannot support.\n"
+            "- Answer with the findings, most severe first: path:line, what happens, when, and how "
+            "to fix it. If there are none, say so, and say what you checked."),
         .tools = reviewing_tools,
     },
 };
 
 /* ---- One file -------------------------------------------------------------------------------- */
-
-static bool persona_is_name(struct bl_text text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        char byte = text.data[i];
-        if (!((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '-'))
-            return false;
-    }
-    return text.size >= 1 && text.size <= LABEL_MAX;
-}
 
 static bool persona_is_tool(struct bl_text text)
 {
@@ -94,7 +84,7 @@ static bool persona_is_tool(struct bl_text text)
     return text.size >= 1 && text.size <= 128;
 }
 
-/* Names in a list, or with commas between them. */
+/* Names in a list, or separated by commas. */
 static int read_tools(struct bl_source *source, const struct bl_json *value, struct bl_arena *arena,
                       const char *const **ret_tools)
 {
@@ -118,7 +108,7 @@ static int read_tools(struct bl_source *source, const struct bl_json *value, str
         name = bl_text_trim(name);
         if (!persona_is_tool(name)) {
             int code = bl_source_fail(source, place, "invalid tool name");
-            bl_error_hint(source->error, "like read, bash or mcp__server__*");
+            bl_error_hint(source->error, "for example, read, bash or mcp__server__*");
             return code;
         }
         if (count == TOOLS_MAX)
@@ -135,7 +125,8 @@ static int read_tools(struct bl_source *source, const struct bl_json *value, str
     return 0;
 }
 
-static const struct bl_form name_form = {"1 to 64 of a-z, 0-9 and -", NULL, persona_is_name};
+static const struct bl_form name_form = {"1 to 64 characters from a-z, 0-9 and -", NULL,
+                                         found_is_name};
 static const char *const policy_words[] = {"stop", "synthesize"};
 static const struct bl_names policies = BL_NAMES(policy_words);
 
@@ -148,7 +139,7 @@ struct draft {
 static const struct bl_member persona_members[] = {
     BL_MEMBER_STRING("name", persona.name, .optional = true, .form = &name_form),
     BL_MEMBER_STRING("description", persona.description,
-                     .about = "say in a line what it is good for: by that it is chosen"),
+                     .about = "describe in one line when to use it: it is chosen by this"),
     BL_MEMBER_JSON("tools", tools, .optional = true),
     BL_MEMBER_STRING("model", persona.model, .optional = true, .form = &bl_form_line),
     BL_MEMBER_INTEGER("max_steps", persona.max_steps, .optional = true, .least = 1,
@@ -164,18 +155,18 @@ static const struct bl_member persona_members[] = {
 static const struct bl_record persona_record =
     BL_RECORD("a persona", struct draft, persona_members, .closed = true);
 
-/* What is not said: the file's own name is the persona's. */
+/* Completes the persona: by default the file's name is its name. */
 static int persona_finish(struct found_page *page, struct bl_arena *arena,
                           struct bl_persona *persona, struct bl_text file_name)
 {
     struct bl_text stem = {file_name.data, file_name.size - (sizeof SUFFIX - 1)};
     const struct bl_json *root = page->source.document.root;
 
-    if (persona->name == NULL && persona_is_name(stem))
+    if (persona->name == NULL && found_is_name(stem))
         persona->name = bl_arena_text(arena, stem).data;
     if (persona->name == NULL) {
         bl_source_fail(&page->source, root, "a persona needs a name");
-        bl_error_hint(page->source.error, "say name: with 1 to 64 of a-z, 0-9 and -");
+        bl_error_hint(page->source.error, "add name: with 1 to 64 characters from a-z, 0-9 and -");
         return BL_EPARSE;
     }
     if (page->body.size == 0) {
@@ -225,7 +216,7 @@ const struct bl_persona *bl_persona_named(const struct bl_list *personas, struct
     return NULL;
 }
 
-/* False: there are too many. */
+/* Returns false if there are too many. */
 static bool add_persona(struct bl_list *personas, struct bl_persona *persona)
 {
     size_t count = 0;
@@ -264,7 +255,7 @@ static bool persona_add_folder(struct bl_arena *arena, const struct found_place 
             found_too_many(arena, notices, "personas", place.path);
             return false;
         }
-        /* One that is gone since the folder was read was never there. */
+        /* A file that was removed after the folder was read is ignored. */
         if (error.code != 0)
             found_notice(arena, notices, &error);
     }

@@ -1,5 +1,8 @@
-/* Which commands and tools a prompt speaks of: its words against their names and descriptions. */
+/* Finds the commands and tools that a prompt mentions, by comparing its words with their names and
+ * descriptions. */
 #include <ctype.h>
+#include <stdlib.h>
+#include <strings.h>
 
 #include <belay/agent.h>
 
@@ -8,13 +11,13 @@
 #define SCORE_NAME    4u
 #define SCORE_WORD    1u
 
-/* What can be typed at the interactive prompt. */
+/* Commands of the interactive prompt. */
 static const struct {
     const char *name;
     const char *description;
 } commands[] = {
     {"cancel", "stop a run, session, sub-agent, call, task, feature or cell"},
-    {"compact", "let the oldest turns leave the context, with a summary"},
+    {"compact", "summarize the oldest turns, which leave the context"},
     {"cost", "tokens used and money spent"},
     {"fork", "a new session with the turns of this one"},
     {"help", "explain the commands"},
@@ -22,7 +25,7 @@ static const struct {
     {"permissions", "which tools may run, and what they may do"},
     {"ps", "what is running now"},
     {"quit", "leave"},
-    {"resume", "go on with an earlier session"},
+    {"resume", "resume an earlier session"},
     {"sessions", "list sessions"},
     {"tools", "list the tools that the model is offered"},
 };
@@ -32,7 +35,7 @@ static bool agent_route_is_word_byte(char byte)
     return isalnum((unsigned char)byte) || (byte & 0x80) != 0;
 }
 
-/* Takes the next word off the front of `*rest`, which may hold anything. */
+/* Takes the next word off the front of `*rest`, which may contain anything. */
 static bool next_word(struct bl_text *rest, struct bl_text *ret_word)
 {
     while (rest->size > 0 && !agent_route_is_word_byte(rest->data[0])) {
@@ -46,6 +49,33 @@ static bool next_word(struct bl_text *rest, struct bl_text *ret_word)
     rest->data += size;
     rest->size -= size;
     return size > 0;
+}
+
+/* Words that are too common to indicate a subject. Sorted. */
+static const char *const common_words[] = {
+    "a",     "about", "after", "all",  "also", "am",    "an",    "and",  "any",    "are",    "as",
+    "at",    "be",    "been",  "but",  "by",   "can",   "could", "did",  "do",     "does",   "for",
+    "from",  "get",   "had",   "has",  "have", "how",   "i",     "if",   "in",     "into",   "is",
+    "it",    "its",   "just",  "let",  "may",  "me",    "more",  "my",   "no",     "not",    "now",
+    "of",    "on",    "one",   "only", "or",   "other", "our",   "out",  "please", "should", "so",
+    "some",  "such",  "than",  "that", "the",  "their", "them",  "then", "there",  "these",  "they",
+    "this",  "those", "to",    "too",  "up",   "us",    "was",   "we",   "were",   "what",   "when",
+    "where", "which", "who",   "why",  "will", "with",  "would", "you",  "your",
+};
+
+static int route_compare(const void *key, const void *row)
+{
+    const struct bl_text *word = key;
+    const char *common = *(const char *const *)row;
+    int order = strncasecmp(word->data, common, word->size);
+
+    return order != 0 ? order : -(common[word->size] != '\0');
+}
+
+static bool route_is_common(struct bl_text word)
+{
+    return bsearch(&word, common_words, BL_COUNT(common_words), sizeof common_words[0],
+                   route_compare) != NULL;
 }
 
 static bool equal_ignoring_case(struct bl_text a, struct bl_text b)
@@ -64,7 +94,8 @@ static bool agent_route_has_word(struct bl_text text, struct bl_text wanted)
     return false;
 }
 
-/* Each different word of the prompt counts once: more when it is in the name. */
+/* Returns the score: each distinct word of the prompt that is not common counts once, and more if
+ * it is in the name. */
 static uint32_t score_of(struct bl_text prompt, const char *name, const char *description)
 {
     struct bl_text rest = prompt, word, before;
@@ -72,7 +103,7 @@ static uint32_t score_of(struct bl_text prompt, const char *name, const char *de
 
     for (size_t count = 0; count < WORDS_MAX && next_word(&rest, &word); count++) {
         before = (struct bl_text){prompt.data, (size_t)(word.data - prompt.data)};
-        if (agent_route_has_word(before, word))
+        if (route_is_common(word) || agent_route_has_word(before, word))
             continue;
         if (agent_route_has_word(bl_text_from(name), word))
             score += SCORE_NAME;
@@ -83,7 +114,7 @@ static uint32_t score_of(struct bl_text prompt, const char *name, const char *de
     return score;
 }
 
-/* Best first; of equals the one that was offered first. */
+/* Inserts a match: best first; of equals, the first offered. */
 static void add_match(struct bl_arena *arena, struct bl_list *matches, const char *kind,
                       const char *name, uint32_t score)
 {

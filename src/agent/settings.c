@@ -6,18 +6,18 @@
 #define NAME_SIZE  128u
 #define LIST_START 16u
 
-/* Texts that are collected, in the arena; end in NULL. */
+/* Collected texts, in the arena; NULL-terminated. */
 struct texts {
     const char **all;
     size_t count;
     size_t capacity;
 };
 
-/* The settings while they are read. */
+/* The settings being read. */
 struct reading {
     struct bl_arena *arena;
     struct bl_settings *settings;
-    struct bl_permissions *scratch; /* to try rules with */
+    struct bl_permissions *scratch; /* for checking rules */
     struct texts allow;
     struct texts deny;
     struct texts env_allow;
@@ -45,7 +45,7 @@ static const char *const *finished(const struct texts *texts)
 
 /* ---- Permissions ----------------------------------------------------------------------------- */
 
-/* Why a rule is none, without the rule: errors of the configuration show no values. */
+/* Returns why a rule is invalid, without the rule: errors of the configuration show no values. */
 static const char *why_no_rule(const struct bl_error *error, struct bl_text rule)
 {
     const char *mark = "is not a rule: ";
@@ -71,7 +71,7 @@ static int read_rules(struct bl_source *source, const struct bl_json *list, bool
                 bl_source_fail(source, element, "unknown tool in a rule of %s",
                                allow ? "allow" : "deny");
             else
-                bl_source_fail(source, element, "that is not a rule: %s",
+                bl_source_fail(source, element, "invalid rule: %s",
                                why_no_rule(&detail, bl_json_text(element)));
             bl_error_hint(source->error, "%s", detail.hint);
             return BL_EPARSE;
@@ -127,7 +127,7 @@ struct hook {
     uint64_t timeout_ns;
 };
 
-/* Of a text that is not empty. */
+/* Checks a text that is not empty. */
 static bool settings_is_name(const char *text, const char *others)
 {
     size_t size = 0;
@@ -146,8 +146,7 @@ static bool settings_is_command(struct bl_text text)
     return bl_text_trim(text).size > 0;
 }
 
-static const struct bl_form command_form = {"a command that is not empty", NULL,
-                                            settings_is_command};
+static const struct bl_form command_form = {"a non-empty command", NULL, settings_is_command};
 static const char *const moments[] = {
     [BL_HOOK_BEFORE_TOOL] = "before_tool",
     [BL_HOOK_AFTER_TOOL] = "after_tool",
@@ -157,7 +156,7 @@ static const char *const moments[] = {
 };
 static const struct bl_names moment_names = BL_NAMES(moments);
 
-#define HOOK_EXAMPLE     "like {when: before_tool, tools: bash, command: …}"
+#define HOOK_EXAMPLE     "for example, {when: before_tool, tools: bash, command: …}"
 #define BL_RECORD_STRUCT struct hook
 static const struct bl_member hook_members[] = {
     BL_MEMBER_ENUM("when", when, &moment_names, .about = HOOK_EXAMPLE),
@@ -181,8 +180,9 @@ static int check_pattern(struct bl_source *source, const struct bl_json *value,
         return 0;
     if (!settings_is_name(hook->pattern, "_-.*")) {
         bl_source_fail(source, tools,
-                       "invalid pattern in tools (expected a tool's name, with or without stars)");
-        bl_error_hint(source->error, "like bash, edit or mcp__*; another tool is another hook");
+                       "invalid pattern in tools (expected a tool's name, optionally with *)");
+        bl_error_hint(source->error,
+                      "for example, bash, edit or mcp__*; use one hook for each tool");
         return BL_EPARSE;
     }
     if (bl_tool_name_check(hook->pattern, &detail) != 0) {
@@ -193,7 +193,7 @@ static int check_pattern(struct bl_source *source, const struct bl_json *value,
     if (hook->when == BL_HOOK_BEFORE_TOOL || hook->when == BL_HOOK_AFTER_TOOL)
         return 0;
     return bl_source_fail(source, tools - 1,
-                          "tools are chosen for before_tool and after_tool alone");
+                          "tools is allowed only with before_tool and after_tool");
 }
 
 static int read_hook(struct bl_source *source, const struct bl_json *value, struct reading *reading)
@@ -240,7 +240,7 @@ static int read_env_allow(struct bl_source *source, const struct bl_json *value,
         if (bl_json_size(element) == 0 || strlen(name) != bl_json_size(element) ||
             !settings_is_name(name, "_") || (name[0] >= '0' && name[0] <= '9')) {
             bl_source_fail(source, element, "invalid variable name");
-            bl_error_hint(source->error, "like GITHUB_TOKEN, without a value");
+            bl_error_hint(source->error, "for example, GITHUB_TOKEN, without a value");
             return BL_EPARSE;
         }
         if (reading->env_allow.count == RULES_MAX)
@@ -248,6 +248,39 @@ static int read_env_allow(struct bl_source *source, const struct bl_json *value,
         settings_add(reading->arena, &reading->env_allow, name);
     }
     return 0;
+}
+
+/* ---- The terminal ---------------------------------------------------------------------------- */
+
+static const char *const themes[] = {
+    [BL_THEME_AUTO] = "auto", [BL_THEME_DARK] = "dark", [BL_THEME_LIGHT] = "light"};
+static const char *const notices[] = {
+    [BL_NOTIFY_OFF] = "off", [BL_NOTIFY_BELL] = "bell", [BL_NOTIFY_OSC9] = "osc9"};
+static const char *const edit_modes[] = {[BL_EDIT_EMACS] = "emacs", [BL_EDIT_VIM] = "vim"};
+static const struct bl_names edit_mode_names = BL_NAMES(edit_modes);
+const struct bl_names bl_theme_names = BL_NAMES(themes);
+const struct bl_names bl_notify_names = BL_NAMES(notices);
+
+#define NOTIFY_AFTER_NS_DEFAULT (10 * BL_NS_PER_S)
+
+#define BL_RECORD_STRUCT struct bl_chat_settings
+static const struct bl_member chat_members[] = {
+    BL_MEMBER_ENUM("theme", theme, &bl_theme_names, .optional = true, .none = BL_THEME_AUTO),
+    BL_MEMBER_ENUM("notify", notify, &bl_notify_names, .optional = true, .none = BL_NOTIFY_BELL),
+    BL_MEMBER_DURATION("notify_after", notify_after_ns, .optional = true,
+                       .none = NOTIFY_AFTER_NS_DEFAULT),
+    BL_MEMBER_BOOLEAN("title", title, .optional = true, .none = true),
+    BL_MEMBER_ENUM("edit_mode", edit_mode, &edit_mode_names, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+
+static const struct bl_record chat_record =
+    BL_RECORD("chat", struct bl_chat_settings, chat_members, .closed = true);
+
+static int read_chat(struct bl_source *source, const struct bl_json *value, struct reading *reading)
+{
+    return bl_source_read(source, reading->arena, &chat_record, value, &reading->settings->chat);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -260,11 +293,12 @@ static int read_sections(struct reading *reading, const struct bl_config *config
         bool project;
         int (*read)(struct bl_source *source, const struct bl_json *value, struct reading *reading);
     } sections[] = {
-        /* Of a project's file, bl_config_read has refused all else. */
+        /* bl_config_read has refused everything else in a project's file. */
         {"permissions", false, read_permissions},
         {"permissions", true, read_permissions},
         {"hooks", false, read_hooks},
         {"env_allow", false, read_env_allow},
+        {"chat", false, read_chat},
     };
     int code = 0;
 
@@ -283,7 +317,11 @@ int bl_settings_read(struct bl_arena *arena, const struct bl_config *config,
                      struct bl_settings *ret_settings, struct bl_error *error)
 {
     struct bl_error unused = {0};
-    struct bl_settings settings = {0};
+    struct bl_settings settings = {
+        .chat = {.notify = BL_NOTIFY_BELL,
+                 .notify_after_ns = NOTIFY_AFTER_NS_DEFAULT,
+                 .title = true},
+    };
     struct reading reading = {.arena = arena, .settings = &settings};
 
     reading.scratch = bl_permissions_new(BL_PERMISSION_AUTO);

@@ -4,40 +4,48 @@
 
 #include "parts.h"
 
-/* Of what a sub-agent says: the beginning and the end of more are kept. */
+/* Limit of a sub-agent's answer: the beginning and the end of a longer one are kept. */
 #define ANSWER_MAX ((size_t)32 * 1024)
 
-/* ---- What the model is told of it ------------------------------------------------------------ */
+/* ---- Description for the model --------------------------------------------------------------- */
 
+#define BL_RECORD_STRUCT struct agent_task_input
+static const struct bl_member task_members[] = {
+    BL_MEMBER_TEXT("agent", agent, .about = "The kind of sub-agent."),
+    BL_MEMBER_TEXT("prompt", prompt, .least = 1,
+                   .about = "What it must do, with everything it needs to know: it sees nothing of "
+                            "this conversation."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record agent_task_input =
+    BL_RECORD("input of task", struct agent_task_input, task_members, .closed = true);
+
+/* Includes the names of the available kinds. */
 struct bl_text task_schema_text(struct bl_arena *arena, const struct bl_list *personas)
 {
-    struct bl_json_writer writer;
-    BL_AUTO_BUFFER(names, SIZE_MAX / 2);
+    struct bl_member members[BL_COUNT(task_members)];
+    struct bl_record record = agent_task_input;
+    struct bl_names kinds = {0};
 
-    bl_json_writer_init(&writer, &names);
-    bl_json_write_array(&writer);
     BL_LIST_EACH (link, personas)
-        bl_json_write_text(&writer,
-                           bl_text_from(BL_CONTAINER(link, struct bl_persona, link)->name));
-    bl_json_write_end(&writer);
-    return bl_arena_printf(
-        arena,
-        "{\"type\":\"object\",\"properties\":{"
-        "\"agent\":{\"type\":\"string\",\"enum\":" BL_TEXT_FORMAT
-        ",\"description\":\"Which kind of sub-agent.\"},"
-        "\"prompt\":{\"type\":\"string\",\"minLength\":1,\"description\":\"What it is to do, with "
-        "all that it needs to know: it sees nothing of this conversation.\"}},"
-        "\"required\":[\"agent\",\"prompt\"],\"additionalProperties\":false}",
-        BL_TEXT_ARG(bl_buffer_text(&names)));
+        kinds.count++;
+    const char **names = bl_arena_alloc(arena, kinds.count * sizeof *names);
+    kinds = (struct bl_names){.names = names};
+    BL_LIST_EACH (link, personas)
+        names[kinds.count++] = BL_CONTAINER(link, struct bl_persona, link)->name;
+    memcpy(members, task_members, sizeof members);
+    members[0].names = &kinds;
+    record.members = members;
+    return bl_record_input_schema(arena, &record);
 }
 
 struct bl_text task_description(struct bl_arena *arena, const struct bl_list *personas)
 {
     struct bl_text text = BL_TEXT(
-        "Has a sub-agent do a part of the work, with a conversation of its own, and answers with "
-        "what it says at its end. Several calls in one answer run at the same time. Use it for "
-        "searches that would fill this conversation, and for parts that do not depend on each "
-        "other. Kinds:");
+        "Delegates part of the work to a sub-agent, which has its own conversation, and returns "
+        "its final answer. Several calls in one answer run in parallel. Use it for searches that "
+        "would fill this conversation, and for parts that do not depend on each other. Kinds:");
 
     BL_LIST_EACH (link, personas) {
         const struct bl_persona *persona = BL_CONTAINER(link, struct bl_persona, link);
@@ -52,14 +60,14 @@ struct bl_text task_description(struct bl_arena *arena, const struct bl_list *pe
 struct task {
     struct bl_agent child;
     const struct bl_tool_call *call;
-    struct bl_scope scope; /* what stops the child stops nothing else */
+    struct bl_scope scope; /* a stop of the child stops nothing else */
     struct bl_unit unit;
     struct bl_run_result run;
     struct bl_text prompt;
     uint64_t started_ns;
 };
 
-/* The model of its persona, or that of the agent above. */
+/* Opens the model of its persona, or uses that of the agent above. */
 static int agent_task_open_model(struct task *task, struct bl_error *error)
 {
     struct bl_agent *child = &task->child;
@@ -131,9 +139,9 @@ static void agent_task_tell_ended(const struct task *task)
     task->call->tell(task->call, &event);
 }
 
-/* ---- What comes of it ------------------------------------------------------------------------ */
+/* ---- The result ------------------------------------------------------------------------------ */
 
-/* The beginning and the end of a long text. */
+/* Returns the beginning and the end of a long text. */
 static struct bl_text agent_task_bounded(struct bl_arena *arena, struct bl_text text)
 {
     if (text.size <= ANSWER_MAX)
@@ -159,9 +167,9 @@ static struct bl_text why(const struct task *task)
         bl_scope_stop_read(&task->scope, &stop);
         return bl_arena_printf(arena, "it was stopped (%s%s%s)", bl_stop_reason_name(stop.reason),
                                stop.origin[0] != '\0' ? ", " : "", stop.origin);
-    case BL_TURN_TIMEOUT: return BL_TEXT("its time was up");
-    case BL_TURN_MAX_BUDGET: return BL_TEXT("max_budget_reached: the budget did not cover more");
-    case BL_TURN_MAX_STEPS: return BL_TEXT("max_steps_reached: its limit of tool calls");
+    case BL_TURN_TIMEOUT: return BL_TEXT("its deadline was reached");
+    case BL_TURN_MAX_BUDGET: return BL_TEXT("max_budget_reached: the token budget is used up");
+    case BL_TURN_MAX_STEPS: return BL_TEXT("max_steps_reached: it reached its limit of tool calls");
     case BL_TURN_MAX_TURNS: return BL_TEXT("max_turns_reached");
     case BL_TURN_ERROR:
         return bl_arena_printf(arena, "it failed: %s",
@@ -180,14 +188,14 @@ static void agent_task_fill_result(struct task *task, struct bl_tool_result *ret
     said = agent_task_bounded(arena, bl_text_trim(said));
     ret_result->spent = task->run.spent;
     if (task->run.end == BL_TURN_COMPLETED) {
-        ret_result->text = said.size > 0 ? said : BL_TEXT("(It said nothing.)");
+        ret_result->text = said.size > 0 ? said : BL_TEXT("(no answer)");
         return;
     }
     ret_result->is_error = true;
     ret_result->text = bl_arena_printf(
-        arena, "The sub-agent %s (%s) did not come to its end: " BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
+        arena, "The sub-agent %s (%s) did not complete: " BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT,
         task->child.persona->name, task->child.id, BL_TEXT_ARG(why(task)),
-        said.size > 0 ? "\nWhat it had said:\n" : "", BL_TEXT_ARG(said));
+        said.size > 0 ? "\nIts answer so far:\n" : "", BL_TEXT_ARG(said));
 }
 
 static int agent_task_prompt_main(void *argument)
@@ -208,7 +216,7 @@ static int agent_task_prompt_main(void *argument)
     return 0;
 }
 
-/* On a stack of its own: agents below agents would fill one. */
+/* Runs on a stack of its own: nested agents would exceed one. */
 static void run_child(struct task *task)
 {
     struct bl_nursery nursery;
@@ -226,9 +234,9 @@ static void run_child(struct task *task)
 static struct bl_text unknown_persona(const struct bl_tool_call *call, struct bl_text name,
                                       const struct bl_list *personas)
 {
-    struct bl_text text =
-        bl_arena_printf(call->arena, "There is no sub-agent '" BL_TEXT_FORMAT "'. There are:",
-                        BL_TEXT_ARG(bl_utf8_cut(name, 64)));
+    struct bl_text text = bl_arena_printf(
+        call->arena,
+        "Unknown sub-agent '" BL_TEXT_FORMAT "'. Available:", BL_TEXT_ARG(bl_utf8_cut(name, 64)));
     BL_LIST_EACH (link, personas)
         text = bl_arena_printf(call->arena, BL_TEXT_FORMAT " %s", BL_TEXT_ARG(text),
                                BL_CONTAINER(link, struct bl_persona, link)->name);
@@ -238,18 +246,19 @@ static struct bl_text unknown_persona(const struct bl_tool_call *call, struct bl
 int agent_task(struct bl_agent *agent, const struct bl_tool_call *call,
                struct bl_tool_result *ret_result, struct bl_error *error)
 {
-    struct bl_text name = bl_json_text(bl_json_get(call->input, BL_TEXT("agent")));
-    const struct bl_persona *persona = bl_persona_named(agent->options.personas, name);
+    struct agent_task_input input;
 
+    bl_record_take(call->arena, &agent_task_input, call->input, &input);
+    const struct bl_persona *persona = bl_persona_named(agent->options.personas, input.agent);
     *ret_result = (struct bl_tool_result){0};
     if (persona == NULL) {
         *ret_result = (struct bl_tool_result){
-            .text = unknown_persona(call, name, agent->options.personas), .is_error = true};
+            .text = unknown_persona(call, input.agent, agent->options.personas), .is_error = true};
         return 0;
     }
     struct task *task = bl_zalloc(sizeof *task);
     task->call = call;
-    task->prompt = bl_json_text(bl_json_get(call->input, BL_TEXT("prompt")));
+    task->prompt = input.prompt;
     task->started_ns = bl_now_ns();
     agent_task_prepare(task, agent, persona, call);
     bl_scope_init(&task->scope, call->scope);
@@ -261,9 +270,9 @@ int agent_task(struct bl_agent *agent, const struct bl_tool_call *call,
         run_child(task);
         agent_task_fill_result(task, ret_result);
     } else {
-        /* The model above may do without it. */
+        /* The model above may continue without it. */
         ret_result->text =
-            bl_arena_printf(call->arena, "The sub-agent %s could not begin: %s", persona->name,
+            bl_arena_printf(call->arena, "The sub-agent %s could not start: %s", persona->name,
                             error->code != 0 ? error->message : bl_error_text(code));
         ret_result->is_error = true;
         *error = (struct bl_error){0};

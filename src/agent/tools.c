@@ -1,16 +1,16 @@
 /* The table of tools that an agent's engine calls: those of the toolbox that its persona may use,
- * and the agent's own, `task`, `exec` and `wait`; with hooks around each, and questions to whoever
- * can be asked. */
+ * and the agent's own, `task`, `exec` and `wait`; with hooks around each call, and questions to the
+ * user. */
 #include <stdio.h>
 
 #include "parts.h"
 
-/* More than the deadlines of all hooks of one moment come to. */
+/* More than the sum of the deadlines of all hooks of one event. */
 #define HOOKS_NS_MAX (3600 * BL_NS_PER_S)
 
 /* ---- Hooks ----------------------------------------------------------------------------------- */
 
-/* Where the warnings of hooks go: into the stream of the turn. */
+/* Emits the warnings of hooks in the stream of the turn. */
 struct hook_context {
     struct bl_agent *agent;
     const struct bl_tool_call *call; /* NULL: of the turn itself */
@@ -27,7 +27,7 @@ static void agent_tools_warn(void *context, struct bl_text message)
         bl_journal_emit(hook->agent->engine.journal, &event);
 }
 
-/* The event as its hook gets it. */
+/* Returns the event as its hook gets it. */
 static struct bl_text event_text(struct bl_arena *arena, const struct bl_event *event)
 {
     struct bl_json_writer writer;
@@ -61,7 +61,7 @@ static int run_hooks(struct bl_agent *agent, enum bl_hook_when when,
     return bl_hooks_run(&run, ret_reason);
 }
 
-/* What a hook is told of a call; as the event of that name, without its number. */
+/* Makes the event about a call for a hook: as the event of that name, without its number. */
 static struct bl_event call_event(const struct bl_agent *agent, enum bl_event_type type,
                                   const struct bl_tool_call *call)
 {
@@ -78,7 +78,7 @@ static struct bl_event call_event(const struct bl_agent *agent, enum bl_event_ty
     };
 }
 
-/* False: a hook refuses the call, or a stop came. */
+/* Returns false if a hook refuses the call, or a stop came. */
 static bool hooks_agree(struct bl_agent *agent, const struct bl_tool_call *call, char *reason,
                         size_t reason_size)
 {
@@ -92,7 +92,7 @@ static bool hooks_agree(struct bl_agent *agent, const struct bl_tool_call *call,
     if (code == 0)
         return true;
     said = bl_utf8_cut(bl_text_trim(said), 400);
-    snprintf(reason, reason_size, "a hook refused it%s" BL_TEXT_FORMAT, said.size > 0 ? ": " : "",
+    snprintf(reason, reason_size, "refused by a hook%s" BL_TEXT_FORMAT, said.size > 0 ? ": " : "",
              BL_TEXT_ARG(said));
     return false;
 }
@@ -110,9 +110,10 @@ static void run_after_hooks(struct bl_agent *agent, const struct bl_tool_call *c
     run_hooks(agent, BL_HOOK_AFTER_TOOL, call, event_text(call->arena, &event), call->arena, &said);
 }
 
-/* Before the stop they run below the prompt's scope, so that it ends them and its receipt names
- * them: the turn's own is claimed at its end. After it every wait there would end at once: then in
- * a shield, with a receipt of their own, because that of the stop is made. */
+/* Before a stop, these hooks run below the prompt's scope, so that a stop ends them and its receipt
+ * lists them: the turn's own scope is claimed at its end. After a stop, every wait there would end
+ * at once, so they run in a shield, with a receipt of their own, because the stop's receipt is
+ * complete. */
 static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struct bl_text event)
 {
     bool stopped = bl_scope_stopped(agent->prompt);
@@ -124,7 +125,7 @@ static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struc
     if (!bl_hooks_any(agent->options.hooks, when))
         return;
     if (stopped) {
-        /* Each has its own deadline. */
+        /* Each hook has its own deadline. */
         bl_shield_begin(&scope, HOOKS_NS_MAX);
         bl_receipt_open(&receipt, &scope, agent->id);
     } else {
@@ -141,7 +142,7 @@ static void run_turn_hooks(struct bl_agent *agent, enum bl_hook_when when, struc
     }
 }
 
-/* The hooks of a stop wait for the end of its turn, which is to be durable first. */
+/* The hooks of a stop wait for the end of its turn, which must be durable first. */
 static void follow_stop(struct bl_agent *agent, const struct bl_event *event)
 {
     BL_AUTO_ARENA(arena);
@@ -175,18 +176,23 @@ void agent_hooks_follow(struct bl_agent *agent, const struct bl_event *event)
 
 /* ---- The engine's table ---------------------------------------------------------------------- */
 
-/* Which of the agent's own tools it is: an index, or OWN_COUNT. */
+/* The agent's own tools; OWN_COUNT for any other tool. */
 enum own_tool {
     OWN_TASK,
     OWN_EXEC,
     OWN_WAIT,
+    OWN_PLAN,
     OWN_COUNT,
 };
 
 static enum own_tool own_tool(const char *name)
 {
     static const char *const names[] = {
-        [OWN_TASK] = BL_TOOL_TASK, [OWN_EXEC] = BL_TOOL_EXEC, [OWN_WAIT] = BL_TOOL_WAIT};
+        [OWN_TASK] = BL_TOOL_TASK,
+        [OWN_EXEC] = BL_TOOL_EXEC,
+        [OWN_WAIT] = BL_TOOL_WAIT,
+        [OWN_PLAN] = BL_TOOL_PLAN,
+    };
     size_t which = 0;
 
     while (which < OWN_COUNT && strcmp(names[which], name) != 0)
@@ -199,20 +205,26 @@ bool agent_tool_is_nested(const char *name)
     return own_tool(name) == OWN_COUNT;
 }
 
-/* What rules about one of the agent's own tools are about: cells are about nothing. */
+/* Returns the subject of rules about one of the agent's own tools: cells have none. */
 static struct bl_text own_subject(const struct bl_tool_call *call)
 {
-    return bl_json_text(bl_json_get(call->input, BL_TEXT("agent")));
+    struct agent_task_input input = {0};
+
+    if (own_tool(call->name) == OWN_TASK)
+        bl_record_take(call->arena, &agent_task_input, call->input, &input);
+    return input.agent;
 }
 
-/* By the rules alone. A sub-agent does nothing that these would not look at again, and neither does
- * a cell: it reaches nothing but tools. */
+/* Decides by the rules alone. The rules check everything that a sub-agent does again, and also a
+ * cell, which can only call tools. */
 static enum bl_permit agent_tools_decide(const struct bl_agent *agent,
                                          const struct bl_tool_call *call, char *ret_reason,
                                          size_t reason_size)
 {
     const struct bl_permissions *permissions = agent->options.permissions;
 
+    if (own_tool(call->name) == OWN_PLAN)
+        return agent_plan_permit(agent, ret_reason, reason_size);
     if (own_tool(call->name) != OWN_COUNT)
         return permissions == NULL
                    ? BL_PERMIT_ALLOWED
@@ -233,9 +245,9 @@ static enum bl_permit agent_permit(void *context, const struct bl_tool_call *cal
     return permit;
 }
 
-/* With the question asked and answered. */
+/* Asks the question in the running fiber. */
 static int agent_tools_ask(struct bl_agent *agent, const struct bl_tool_call *call,
-                           const char *question, enum bl_reply *ret_reply)
+                           const char *question, struct bl_answer *ret_answer)
 {
     const struct bl_asker *asker = agent->options.asker;
     struct bl_question asked = {
@@ -244,44 +256,99 @@ static int agent_tools_ask(struct bl_agent *agent, const struct bl_tool_call *ca
         .tool = call->name,
         .text = bl_text_from(question),
         .input = call->input,
-        .rule = own_tool(call->name) != OWN_COUNT ? bl_text_from(call->name)
-                                                  : bl_toolbox_rule(agent->options.toolbox, call),
+        .rule = own_tool(call->name) == OWN_PLAN    ? (struct bl_text){0}
+                : own_tool(call->name) != OWN_COUNT ? bl_text_from(call->name)
+                                                    : bl_toolbox_rule(agent->options.toolbox, call),
+        .arena = call->arena,
     };
     struct bl_scope limited;
 
     bl_limit_begin(&limited, asker->limit_ns > 0 ? asker->limit_ns : BL_NEVER);
-    int code = asker->ask(asker->context, &asked, ret_reply);
+    int code = asker->ask(asker->context, &asked, ret_answer);
     bl_limit_end(&limited);
-    if (code == 0 && *ret_reply == BL_REPLY_ALWAYS && asked.rule.size > 0 &&
+    if (code == 0 && ret_answer->reply == BL_REPLY_ALWAYS && asked.rule.size > 0 &&
         agent->options.permissions != NULL)
         bl_permissions_add(agent->options.permissions, true, asked.rule.data, NULL);
     return code;
+}
+
+static void agent_tools_count_asked(struct agent_asked *asked, bool begins)
+{
+    if (begins && asked->open++ == 0)
+        asked->since_ns = bl_now_ns();
+    if (!begins && --asked->open == 0)
+        asked->total_ns += bl_now_ns() - asked->since_ns;
+}
+
+/* The time until the answer does not count as time of the waiting calls. */
+static void agent_tools_note_asked(struct bl_agent *agent, bool begins)
+{
+    agent_tools_count_asked(&agent->asked, begins);
+    for (struct bl_agent *above = agent->above; above != NULL; above = above->above)
+        agent_tools_count_asked(&above->asked_below, begins);
+}
+
+/* Writes the user's words of a no: the model continues with them. */
+static void agent_tools_tell_reason(struct bl_text said, bool plan, char *reason,
+                                    size_t reason_size)
+{
+    struct bl_buffer text;
+
+    bl_buffer_init(&text, SIZE_MAX / 2);
+    bl_buffer_append(&text, plan ? BL_TEXT("the user asks for changes to the plan: ")
+                                 : BL_TEXT("the user said no, and asks for this instead: "));
+    bl_buffer_append(&text, bl_utf8_cut(said, BL_REASON_MAX));
+    bl_buffer_append_byte(&text, '\0');
+    bl_text_into(reason, reason_size, text.data);
+    bl_buffer_done(&text);
 }
 
 static enum bl_permit agent_ask(void *context, const struct bl_tool_call *call,
                                 const char *question, char *ret_reason, size_t reason_size)
 {
     struct bl_agent *agent = context;
-    enum bl_reply reply = BL_REPLY_NO;
+    struct bl_answer answer = {.reply = BL_REPLY_NO};
+    bool plan = own_tool(call->name) == OWN_PLAN;
 
-    /* What was asked while this one waited may have answered it: "always". */
+    agent_tools_note_asked(agent, true);
+    /* The answer to an earlier question may have decided this one: "always". */
     int code = bl_lock_take(&agent->root->asking);
+    enum bl_permit permit = BL_PERMIT_ASK;
     if (code == 0) {
-        enum bl_permit permit = agent_tools_decide(agent, call, ret_reason, reason_size);
+        permit = agent_tools_decide(agent, call, ret_reason, reason_size);
         if (permit == BL_PERMIT_ASK)
-            code = agent_tools_ask(agent, call, question, &reply);
+            code = agent_tools_ask(agent, call, question, &answer);
         bl_lock_give(&agent->root->asking);
-        if (permit != BL_PERMIT_ASK)
-            return permit;
     }
-    if (code == 0 && reply != BL_REPLY_NO)
+    agent_tools_note_asked(agent, false);
+    if (permit != BL_PERMIT_ASK)
+        return permit;
+    if (code == 0 && answer.reply != BL_REPLY_NO) {
+        if (plan)
+            bl_permissions_set_mode(agent->options.permissions, answer.mode);
         return BL_PERMIT_ALLOWED;
+    }
+    if (code == 0 && answer.reason.size > 0) {
+        agent_tools_tell_reason(bl_text_trim(answer.reason), plan, ret_reason, reason_size);
+        return BL_PERMIT_DENIED;
+    }
     snprintf(ret_reason, reason_size, "%s",
-             code == 0                       ? "the user said no"
-             : bl_scope_stopped(call->scope) ? "it was stopped before somebody answered"
-             : code == BL_ETIMEDOUT          ? "nobody answered in time"
-                                             : "nobody could be asked");
+             code == 0 && plan               ? "the user has not approved the plan"
+             : code == 0                     ? "the user said no"
+             : bl_scope_stopped(call->scope) ? "it was stopped before the question was answered"
+             : code == BL_ETIMEDOUT          ? "the question was not answered in time"
+                                             : "no user could be asked");
     return BL_PERMIT_DENIED;
+}
+
+/* The agent's own tools are refused only by rules that no other rule overrides. */
+static const char *const *agent_rules(void *context, const struct bl_tool_call *call)
+{
+    const struct bl_agent *agent = context;
+
+    return own_tool(call->name) != OWN_COUNT
+               ? NULL
+               : bl_toolbox_rules_allowing(agent->options.toolbox, call);
 }
 
 static int agent_call(void *context, const struct bl_tool_call *call,
@@ -289,27 +356,32 @@ static int agent_call(void *context, const struct bl_tool_call *call,
 {
     struct bl_agent *agent = context;
     const struct bl_tools *box;
-    uint64_t from_ns = bl_now_ns();
-    int code;
+    const struct agent_asked *asked =
+        own_tool(call->name) == OWN_TASK ? &agent->asked_below : &agent->asked;
+    uint64_t from_ns = bl_now_ns(), asked_ns = asked->total_ns;
+    int code = 0;
 
     switch (own_tool(call->name)) {
     case OWN_TASK: code = agent_task(agent, call, ret_result, error); break;
     case OWN_EXEC: code = agent_exec(agent, call, ret_result, error); break;
     case OWN_WAIT: code = agent_wait(agent, call, ret_result, error); break;
+    case OWN_PLAN: agent_plan(agent, call, ret_result); break;
     case OWN_COUNT:
     default:
         box = bl_toolbox_tools(agent->options.toolbox);
         code = box->call(box->context, call, ret_result, error);
         break;
     }
+    if (own_tool(call->name) != OWN_COUNT)
+        ret_result->asked_ns = asked->total_ns - asked_ns;
     if (code == 0)
         run_after_hooks(agent, call, ret_result, from_ns);
     return code;
 }
 
-/* ---- What is offered ------------------------------------------------------------------------- */
+/* ---- Offers ---------------------------------------------------------------------------------- */
 
-/* Persona's names may hold stars. */
+/* A persona's names may have wildcards. */
 static bool may_use(const struct bl_persona *persona, const char *tool)
 {
     if (persona == NULL || persona->tools == NULL)
@@ -338,13 +410,13 @@ struct bl_tools bl_agent_offers(struct bl_arena *arena, const struct bl_toolbox 
             .parallel = true,
         };
     if (any) {
-        offers[count++] = exec_offer();
-        offers[count++] = wait_offer();
+        offers[count++] = exec_offer(arena);
+        offers[count++] = wait_offer(arena);
     }
     return (struct bl_tools){.offers = offers, .offer_count = count};
 }
 
-/* The agent's own are compiled once: they stay as they are. */
+/* The agent's own tools are compiled once: they do not change. */
 static int agent_tools_compile(struct bl_agent *agent, struct bl_tool_offer *offer,
                                struct bl_error *error)
 {
@@ -360,7 +432,7 @@ static int agent_tools_compile(struct bl_agent *agent, struct bl_tool_offer *off
     return code;
 }
 
-/* Makes the offers of what the toolbox has now. */
+/* Makes the offers from the toolbox's current ones. */
 static int take_offers(struct bl_agent *agent, struct bl_error *error)
 {
     const struct bl_list *personas =
@@ -372,7 +444,7 @@ static int take_offers(struct bl_agent *agent, struct bl_error *error)
 
     bl_arena_init(&arena);
     struct bl_tools all = bl_agent_offers(&arena, toolbox, personas);
-    struct bl_tool_offer *offers = bl_arena_alloc(&arena, (all.offer_count + 1) * sizeof *offers);
+    struct bl_tool_offer *offers = bl_arena_alloc(&arena, (all.offer_count + 2) * sizeof *offers);
     for (size_t i = 0; i < all.offer_count && code == 0; i++) {
         if (!may_use(agent->persona, all.offers[i].name))
             continue;
@@ -380,6 +452,12 @@ static int take_offers(struct bl_agent *agent, struct bl_error *error)
         if (own_tool(all.offers[i].name) != OWN_COUNT)
             code = agent_tools_compile(agent, &offers[count], error);
         count++;
+    }
+    agent->planning = agent_plan_mode(agent);
+    agent->engine.system = agent_plan_system(agent);
+    if (code == 0 && agent->planning && agent_plan_can_be_approved(agent)) {
+        offers[count] = plan_offer(&arena);
+        code = agent_tools_compile(agent, &offers[count++], error);
     }
     bl_toolbox_let_go(agent->offers_held);
     agent->offers_held = toolbox != NULL ? bl_toolbox_hold(toolbox) : NULL;
@@ -391,18 +469,22 @@ static int take_offers(struct bl_agent *agent, struct bl_error *error)
     return code;
 }
 
-/* Servers come and go, and change what they offer: so do our offers, between calls of the model. */
+/* Between calls of the model, our offers follow those of the servers, which come and go. The
+ * permission mode may have changed, too. */
 static void agent_refresh(void *context)
 {
     struct bl_agent *agent = context;
+    struct bl_toolbox *toolbox = agent->options.toolbox;
     struct bl_error error = {0};
+    bool other = agent_plan_mode(agent) != agent->planning;
 
-    bl_toolbox_refresh(agent->options.toolbox);
-    if (bl_toolbox_tools(agent->options.toolbox)->offers != agent->offers_taken)
+    if (toolbox != NULL && bl_toolbox_tools(toolbox)->refresh != NULL)
+        bl_toolbox_refresh(toolbox);
+    if (other || (toolbox != NULL && bl_toolbox_tools(toolbox)->offers != agent->offers_taken))
         take_offers(agent, &error);
 }
 
-/* What becomes of servers is told in the stream of the root. */
+/* Notices about servers are emitted in the stream of the root. */
 static void agent_tools_tell_notice(void *context, struct bl_text text)
 {
     struct bl_agent *agent = context;
@@ -417,9 +499,12 @@ int agent_tools_open(struct bl_agent *agent, struct bl_error *error)
 
     agent->tools = (struct bl_tools){
         .context = agent,
-        .refresh = changes ? agent_refresh : NULL,
+        .refresh = changes || (toolbox != NULL && agent->options.permissions != NULL)
+                       ? agent_refresh
+                       : NULL,
         .permit = agent_permit,
         .ask = agent->options.asker != NULL ? agent_ask : NULL,
+        .rules = agent_rules,
         .call = agent_call,
         .settle = agent_cells_settle,
     };

@@ -1,13 +1,13 @@
-/* The tool `wait`: what a cell has come to since, its end, or its end once more. */
+/* The tool `wait`: new output of a cell, its end, or its end once more. */
 #include <inttypes.h>
 
 #include "parts.h"
 
 #define TERMINATE_ID "wait"
 
-/* ---- Once more ------------------------------------------------------------------------------- */
+/* ---- Repeated results ------------------------------------------------------------------------ */
 
-/* A result that was told before. */
+/* A result that was delivered before. */
 struct told {
     struct bl_text text;
     bool is_error;
@@ -26,7 +26,7 @@ static void repeat(const struct exec_run *run, const struct told *told,
     };
 }
 
-/* Is the call with that id, in the messages of one turn, one of ours? */
+/* Returns whether the call with that id, in the messages of one turn, is `exec` or `wait`. */
 static bool wait_is_ours(const struct bl_list *messages, struct bl_text id)
 {
     BL_LIST_EACH (link, messages) {
@@ -40,7 +40,7 @@ static bool wait_is_ours(const struct bl_list *messages, struct bl_text id)
     return false;
 }
 
-/* The first result in the messages of one turn that tells of its end. */
+/* Returns the first result in the messages of one turn that reports its end. */
 static bool find_in_turn(const struct bl_list *messages, struct bl_text cell_id,
                          struct told *ret_told)
 {
@@ -68,18 +68,18 @@ static bool find_in_context(const struct bl_session *session, struct bl_text cel
     return false;
 }
 
-/* The session as the store has it, with what left the context. */
+/* A search in the stored session, which has the turns that left the context, too. */
 struct search {
     struct bl_arena *arena;
     struct bl_text cell_id;
     struct told told;
-    struct bl_text status; /* of its end, by an event; empty: none */
-    struct bl_text reason; /* of that, by its receipt */
+    enum exec_state state; /* of its end, from an event; EXEC_UNKNOWN if there is none */
+    struct bl_text reason; /* of that end, from its receipt */
 };
 
-static void search_turn(struct search *search, const struct bl_json *line)
+static void search_turn(struct search *search, const struct bl_json *turn)
 {
-    struct bl_text json = bl_json_value_text(search->arena, bl_json_get(line, BL_TEXT("messages")));
+    struct bl_text json = bl_json_value_text(search->arena, turn);
     struct bl_list messages;
 
     bl_list_init(&messages);
@@ -87,20 +87,24 @@ static void search_turn(struct search *search, const struct bl_json *line)
         find_in_turn(&messages, search->cell_id, &search->told);
 }
 
-static void search_event(struct search *search, const struct bl_json *event)
+static void search_event(struct search *search, const struct bl_json *value)
 {
-    struct bl_text type = bl_json_text(bl_json_get(event, BL_TEXT("type")));
-    struct bl_text status = bl_json_text(bl_json_get(event, BL_TEXT("status")));
+    static const enum exec_state ends[] = {EXEC_COMPLETED, EXEC_FAILED, EXEC_TERMINATED};
+    const struct bl_json *receipt = NULL;
+    struct bl_receipt_row row;
+    struct bl_event event;
 
-    if (!bl_text_equal(bl_json_text(bl_json_get(event, BL_TEXT("cell"))), search->cell_id))
+    bl_event_take(search->arena, value, &event);
+    if ((event.type != BL_EVENT_CELL_ENDED && event.type != BL_EVENT_CELL_SETTLED) ||
+        !bl_text_equal(bl_text_from(event.cell), search->cell_id) || event.status == NULL)
         return;
-    if (!bl_text_equal(type, BL_TEXT("cell_ended")) &&
-        !bl_text_equal(type, BL_TEXT("cell_settled")))
-        return;
-    if (bl_text_equal(status, BL_TEXT("completed")) || bl_text_equal(status, BL_TEXT("failed")) ||
-        bl_text_equal(status, BL_TEXT("terminated"))) {
-        search->status = status;
-        search->reason = bl_json_text(bl_json_pointer(event, BL_TEXT("/receipt/reason")));
+    for (size_t i = 0; i < BL_COUNT(ends); i++) {
+        if (strcmp(event.status, exec_state_text(ends[i])) != 0)
+            continue;
+        bl_json_read(search->arena, event.json, NULL, &receipt, NULL);
+        bl_record_take(search->arena, &bl_receipt_record, receipt, &row);
+        search->state = ends[i];
+        search->reason = bl_text_from(row.reason);
     }
 }
 
@@ -108,31 +112,28 @@ static int wait_search_line(void *context, struct bl_text line)
 {
     static const struct bl_json_limits limits = {.size_max = SIZE_MAX / 2,
                                                  .string_max = SIZE_MAX / 2};
+    const struct bl_json *value, *messages, *event;
     struct search *search = context;
-    struct bl_arena_mark mark = bl_arena_mark(search->arena);
-    const struct bl_json *value;
 
-    if (bl_text_find(line, search->cell_id) < 0)
+    if (bl_text_find(line, search->cell_id) < 0 ||
+        bl_json_read(search->arena, line, &limits, &value, NULL) != 0)
         return 0;
-    if (bl_json_read(search->arena, line, &limits, &value, NULL) != 0)
-        return 0;
-    struct bl_text type = bl_json_text(bl_json_get(value, BL_TEXT("type")));
-    if (bl_text_equal(type, BL_TEXT("turn")))
-        search_turn(search, value);
-    else if (bl_text_equal(type, BL_TEXT("event")))
-        search_event(search, bl_json_get(value, BL_TEXT("event")));
-    else
-        bl_arena_rewind(search->arena, mark);
+    bl_store_line_take(search->arena, value, &messages, &event);
+    if (messages != NULL)
+        search_turn(search, messages);
+    if (event != NULL)
+        search_event(search, event);
     return search->told.text.size > 0 ? BL_ECLOSED : 0;
 }
 
-/* A cell that the host knows nothing of, and that ended all the same. */
+/* Finds the end of a cell that the host does not know. */
 static bool find_in_store(struct exec_run *run, struct told *ret_told)
 {
-    struct search search = {.arena = run->call->arena, .cell_id = run->cell_id};
+    struct search search = {
+        .arena = run->call->arena, .cell_id = run->cell_id, .state = EXEC_UNKNOWN};
     struct bl_error *error = bl_zalloc(sizeof *error);
     struct exec_answer answer = {.cell_id = run->cell_id,
-                                 .note = BL_TEXT("What it had printed is not kept any more.")};
+                                 .note = BL_TEXT("Its output is no longer available.")};
 
     bl_store_export(run->agent->options.store, run->agent->session.id, wait_search_line, &search,
                     error);
@@ -140,12 +141,10 @@ static bool find_in_store(struct exec_run *run, struct told *ret_told)
     *ret_told = search.told;
     if (search.told.text.size > 0)
         return true;
-    if (search.status.size == 0)
+    if (search.state == EXEC_UNKNOWN)
         return false;
     answer.reason = search.reason;
-    answer.state = bl_text_equal(search.status, BL_TEXT("completed")) ? EXEC_COMPLETED
-                   : bl_text_equal(search.status, BL_TEXT("failed"))  ? EXEC_FAILED
-                                                                      : EXEC_TERMINATED;
+    answer.state = search.state;
     *ret_told = (struct told){exec_answer_text(run->call->arena, &answer, EXEC_OUTPUT_TOKENS),
                               answer.state != EXEC_COMPLETED};
     return true;
@@ -186,7 +185,7 @@ static int wait_terminate(struct exec_run *run)
     return code;
 }
 
-/* With the cell taken. */
+/* The caller has taken the cell. */
 static int agent_wait_for(struct exec_run *run, uint64_t yield_ms,
                           struct bl_tool_result *ret_result)
 {
@@ -235,17 +234,16 @@ static struct exec_run *make_run(struct bl_agent *agent, const struct bl_tool_ca
                                  uint64_t *ret_yield_ms)
 {
     struct exec_run *run = bl_arena_zalloc(call->arena, sizeof *run);
-    int64_t tokens = EXEC_OUTPUT_TOKENS, yield_ms = (int64_t)BL_CELL_YIELD_MS;
+    struct agent_wait_input input;
 
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("max_output_tokens")), &tokens);
-    bl_json_int64(bl_json_get(call->input, BL_TEXT("yield_time_ms")), &yield_ms);
+    bl_record_take(call->arena, &agent_wait_input, call->input, &input);
     run->agent = agent;
     run->call = call;
     run->from_ns = bl_now_ns();
-    run->cell_id = bl_json_text(bl_json_get(call->input, BL_TEXT("cell_id")));
-    run->output_tokens_max = (uint64_t)tokens;
-    run->wants_end = bl_json_boolean(bl_json_get(call->input, BL_TEXT("terminate")), false);
-    *ret_yield_ms = (uint64_t)yield_ms;
+    run->cell_id = input.cell_id;
+    run->output_tokens_max = input.output_tokens_max;
+    run->wants_end = input.terminate;
+    *ret_yield_ms = input.yield_ms;
     return run;
 }
 
@@ -270,7 +268,8 @@ int agent_wait(struct bl_agent *agent, const struct bl_tool_call *call,
         run->cell = agent_cell_find(agent, run->cell_id);
     if (run->cell == NULL) {
         run->cell = agent_cell_add(agent, run->cell_id.data);
-        /* If there is one it is of an agent before us, which told of its end; or the host did. */
+        /* If the cell exists, it belongs to an earlier agent, which reported its end; or the host
+         * did. */
         run->cell->told = true;
     }
     if (code != 0) {

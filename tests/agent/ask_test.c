@@ -1,17 +1,21 @@
-/* Permission questions: who asks, who answers, and what a stop makes of them. */
+/* Permission questions: who asks, who answers, and the effect of a stop. */
 #include "helpers.h"
+
+#include <limits.h>
+#include <stdio.h>
 
 static bool has(struct bl_text text, const char *part)
 {
     return bl_text_find(text, bl_text_from(part)) >= 0;
 }
 
-/* Whoever is asked. */
+/* The user in these tests. */
 struct somebody {
     struct bl_asker asker;
     enum bl_reply reply;
-    uint64_t after_ns;  /* BL_NEVER: does not answer */
-    size_t after_asked; /* so many must have asked, or wait to */
+    struct bl_answer answer; /* its other members */
+    uint64_t after_ns;       /* BL_NEVER: no answer */
+    size_t after_asked;      /* number of agents that must have asked, or wait to ask */
     const struct rig *rig;
     unsigned asked;
     unsigned at_once;
@@ -21,7 +25,7 @@ struct somebody {
     bool of_a_child;
 };
 
-static int answer(void *context, const struct bl_question *question, enum bl_reply *ret_reply)
+static int answer(void *context, const struct bl_question *question, struct bl_answer *ret_answer)
 {
     struct somebody *somebody = context;
 
@@ -37,7 +41,8 @@ static int answer(void *context, const struct bl_question *question, enum bl_rep
     while (code == 0 && rig_told(somebody->rig, BL_EVENT_PERMISSION_ASKED) < somebody->after_asked)
         code = bl_sleep(MS);
     somebody->at_once--;
-    *ret_reply = somebody->reply;
+    *ret_answer = somebody->answer;
+    ret_answer->reply = somebody->reply;
     return code;
 }
 
@@ -81,6 +86,54 @@ RIG(refusal_is_a_result_and_a_record_in_the_turn_of_the_agent, TOUCH)
     CHECK(has(rig_export(rig, "rig"), "Not permitted: the user said no"));
 }
 
+#define ABSENT  "{name: edit, input: {path: note, old_string: absent, new_string: y}}"
+#define PRESENT "{name: edit, input: {path: note, old_string: text, new_string: y}}"
+
+RIG(edit_that_cannot_be_made_is_refused_without_a_question,
+    "replies:\n"
+    "  - {tools: [{name: write, input: {path: note, content: text}}]}\n"
+    "  - {tools: [" ABSENT "]}\n"
+    "  - {tools: [{name: edit, input: {path: gone, old_string: a, new_string: b}}]}\n"
+    "  - {tools: [" PRESENT "]}\n"
+    "  - say: done\n")
+{
+    struct somebody somebody;
+
+    ask(rig, &somebody, BL_REPLY_YES, MS);
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
+    CHECK_EQUAL(somebody.asked, 2);
+    CHECK_EQUAL(rig_told_of(rig, "\"type\":\"tool_ended\"", "\"status\":\"error\""), 2);
+    CHECK(!has(rig_turn(rig)->json, "\"tool_name\":"));
+    CHECK(has(rig_export(rig, "rig"), "old_string"));
+    CHECK(bl_text_equal(rig_file(rig, "note"), BL_TEXT("y")));
+}
+
+static void change_the_file(struct rig *rig, const struct bl_event *event)
+{
+    char path[PATH_MAX];
+
+    if (event->type != BL_EVENT_TOOL_STARTED)
+        return;
+    snprintf(path, sizeof path, "%s/note", rig->options.directory);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs("absent", file) >= 0);
+    fclose(file);
+}
+
+RIG(edit_that_fails_its_check_is_not_made_when_the_file_changes,
+    "replies: [{tools: [" ABSENT "]}, {say: done}]\n")
+{
+    struct somebody somebody;
+
+    ask(rig, &somebody, BL_REPLY_YES, MS);
+    rig->on_event = change_the_file;
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    CHECK_EQUAL(somebody.asked, 0);
+    CHECK(has(rig_export(rig, "rig"), "was changed by another program"));
+    CHECK(bl_text_equal(rig_file(rig, "note"), BL_TEXT("absent")));
+}
+
 static void stop_when_asked(struct rig *rig, const struct bl_event *event)
 {
     if (event->type == BL_EVENT_PERMISSION_ASKED)
@@ -119,22 +172,22 @@ RIG(question_has_a_deadline_and_no_one_there_means_no, TOUCH)
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK(!rig_has_file(rig, "made"));
-    CHECK(has(rig_turn(rig)->json, "\"reason\":\"nobody answered in time\""));
+    CHECK(has(rig_turn(rig)->json, "\"reason\":\"the question was not answered in time\""));
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"permission_answered\"", "\"answer\":\"denied\""), 1);
     CHECK_EQUAL(rig->result.run.receipt.size, 0);
 }
 
-RIG(where_nobody_can_be_asked_it_is_refused, TOUCH)
+RIG(without_a_user_the_call_is_refused, TOUCH)
 {
     bl_permissions_set_mode(rig->permissions, BL_PERMISSION_ASK);
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK(!rig_has_file(rig, "made"));
-    CHECK(has(rig_turn(rig)->json, "nobody can be asked here"));
+    CHECK(has(rig_turn(rig)->json, "no user can be asked here"));
     CHECK_EQUAL(rig_told(rig, BL_EVENT_PERMISSION_ASKED), 0);
 }
 
-/* Three children that want the same. */
+/* Three children with the same question. */
 static void three_children(struct rig *rig)
 {
     rig_persona(rig, "one", TOUCH);
@@ -184,7 +237,7 @@ static void become_read_only(struct rig *rig, const struct bl_event *event)
         bl_permissions_set_mode(rig->permissions, BL_PERMISSION_READ_ONLY);
 }
 
-RIG(those_that_wait_are_refused_by_what_was_set_meanwhile, THREE)
+RIG(waiting_questions_follow_rules_set_meanwhile, THREE)
 {
     struct somebody somebody;
 
@@ -208,10 +261,12 @@ RIG(rule_denies_a_sub_agent, "replies:\n  - {tools: [" TASK("one") "]}\n  - say:
 
 SUITE(ask, cmocka_unit_test(call_is_asked_about_and_runs_when_allowed),
       cmocka_unit_test(refusal_is_a_result_and_a_record_in_the_turn_of_the_agent),
+      cmocka_unit_test(edit_that_cannot_be_made_is_refused_without_a_question),
+      cmocka_unit_test(edit_that_fails_its_check_is_not_made_when_the_file_changes),
       cmocka_unit_test(pending_question_is_answered_cancelled_by_a_stop_of_the_agent),
       cmocka_unit_test(question_has_a_deadline_and_no_one_there_means_no),
-      cmocka_unit_test(where_nobody_can_be_asked_it_is_refused),
+      cmocka_unit_test(without_a_user_the_call_is_refused),
       cmocka_unit_test(one_question_at_a_time),
       cmocka_unit_test(always_is_a_rule_and_answers_those_that_wait),
-      cmocka_unit_test(those_that_wait_are_refused_by_what_was_set_meanwhile),
+      cmocka_unit_test(waiting_questions_follow_rules_set_meanwhile),
       cmocka_unit_test(rule_denies_a_sub_agent));

@@ -1,4 +1,4 @@
-/* What goes back to the provider that it came from, and to no other. */
+/* Values that are sent back to their own provider, and to no other. */
 #include "provided.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
                                    BL_API_OLLAMA};
 
-/* Answers with something that belongs to whoever said it, and how it must come back. */
+/* Answers with a value that belongs to the provider, and how it must be sent back. */
 static const struct {
     enum bl_api api;
     const char *stream;
@@ -61,7 +61,7 @@ static const struct {
       "\"encrypted_content\":\"gAAAAABo/+w==\"", "\"rs_1\""}},
 };
 
-/* The one that speaks this format from now on. */
+/* Sets the format from now on. */
 static void speak(struct provided *provided, enum bl_api api)
 {
     provided->provider.api = api;
@@ -70,7 +70,7 @@ static void speak(struct provided *provided, enum bl_api api)
         provided_open(provided);
 }
 
-/* That request has all of what is to come back, or nothing of it. */
+/* Checks that the request has everything that must be sent back, or none of it. */
 static void check_kept(struct provided *provided, unsigned request, size_t index, bool there)
 {
     struct bl_text body = peer_request_body(provided->peer, request);
@@ -84,8 +84,8 @@ static void check_kept(struct provided *provided, unsigned request, size_t index
     }
 }
 
-/* 1 call, its result, and an answer; 2 the next turn, from the file; 3 of another provider; 4 back
- * again. */
+/* Requests: 1 a call, its result, and an answer; 2 the next turn, from the file; 3 another
+ * provider; 4 the first one again. */
 static void come_back(struct provided *provided, size_t index)
 {
     enum bl_api api = opaques[index].api;
@@ -114,7 +114,7 @@ static void come_back(struct provided *provided, size_t index)
     provided_store(provided);
     CHECK_EQUAL(provided_turn(provided, "Fourth."), BL_TURN_COMPLETED);
     check_kept(provided, 4, index, true);
-    /* Of another model of the same provider. */
+    /* Another model of the same provider. */
     provided->profile.model = "test-2";
     provided_open(provided);
     CHECK_EQUAL(provided_turn(provided, "Fifth."), BL_TURN_COMPLETED);
@@ -133,12 +133,12 @@ static int signatures(void *argument BL_UNUSED)
     return 0;
 }
 
-static void P36_what_is_opaque_comes_back_as_it_was_and_to_nobody_else(void **state BL_UNUSED)
+static void P36_opaque_values_are_sent_back_unchanged_only_to_their_model(void **state BL_UNUSED)
 {
     run_in_loop(signatures, NULL);
 }
 
-/* ---- A server that checks -------------------------------------------------------------------- */
+/* ---- A checking server ----------------------------------------------------------------------- */
 
 struct checking_server {
     struct bl_script *script;
@@ -147,11 +147,11 @@ struct checking_server {
     unsigned refused;
 };
 
-static void note(void *context, struct bl_text line)
+static void note(void *context, const struct bl_script_served *served)
 {
     struct checking_server *checking = context;
 
-    if (CHECK(has(line, "\"status\":200")))
+    if (CHECK_EQUAL(served->status, 200))
         checking->answered++;
     else
         checking->refused++;
@@ -168,7 +168,7 @@ static void speak_at(struct provided *provided, enum bl_api api, uint16_t port)
     provided_open_at(provided, url);
 }
 
-/* Starts a server that checks; what it plays lives as long as it does. */
+/* Starts a checking server; its script lives as long as it does. */
 static void start_checking(struct provided *provided, struct checking_server *checking,
                            const char *source)
 {
@@ -192,8 +192,8 @@ static void stop_checking(struct provided *provided, struct checking_server *che
     bl_script_free(checking->script);
 }
 
-/* Each format after each, the session from the file every other time. `room` 0: as much as is
- * wanted. Returns how many turns that were. */
+/* Runs a turn in each format after each other one, with the session read from the file every other
+ * time. `room` 0: unlimited. Returns the number of turns. */
 static unsigned speak_in_turn(struct provided *provided, const struct checking_server *checking,
                               uint64_t room)
 {
@@ -206,7 +206,7 @@ static unsigned speak_in_turn(struct provided *provided, const struct checking_s
             speak_at(provided, apis[(i * j + j) % BL_COUNT(apis)],
                      bl_script_server_port(checking->server));
             provided->model.input_tokens_max = room;
-            if (!CHECK_EQUAL(provided_turn(provided, "Go on."), BL_TURN_COMPLETED))
+            if (!CHECK_EQUAL(provided_turn(provided, "Continue."), BL_TURN_COMPLETED))
                 fprintf(stderr, "%s: %s\n", provided->provider.name,
                         provided->result.error.message);
             CHECK(bl_text_equal(provided->result.output, BL_TEXT("Done.")));
@@ -234,14 +234,14 @@ static int changes(void *argument BL_UNUSED)
     return 0;
 }
 
-static void P36_history_of_all_providers_is_taken_by_each(void **state BL_UNUSED)
+static void P36_history_of_all_providers_is_accepted_by_each(void **state BL_UNUSED)
 {
     run_in_loop(changes, NULL);
 }
 
-/* ---- What comes in between ------------------------------------------------------------------- */
+/* ---- Injected messages ----------------------------------------------------------------------- */
 
-/* Says two things while the tools of an answer run, and counts what was told of that. */
+/* Injects two messages while the tools of an answer run, and counts their events. */
 struct interloper {
     struct provided *provided;
     struct bl_listener inner;
@@ -268,7 +268,7 @@ static int in_between(void *argument BL_UNUSED)
     struct interloper interloper = {.provided = provided};
 
     start_checking(provided, &checking,
-                   "replies:\n  - {when: Sum it up, say: In short.}\n" TWO_CALLS
+                   "replies:\n  - {when: Summarize it, say: In short.}\n" TWO_CALLS
                    "  - {thinking: So., say: Done.}\nrepeat: true\n");
     interloper.inner = provided->listener;
     bl_inbox_init(&interloper.inbox);
@@ -292,6 +292,6 @@ static void messages_in_between_parallel_calls_and_summaries_are_taken_by_each(
     run_in_loop(in_between, NULL);
 }
 
-SUITE(history, cmocka_unit_test(P36_what_is_opaque_comes_back_as_it_was_and_to_nobody_else),
-      cmocka_unit_test(P36_history_of_all_providers_is_taken_by_each),
+SUITE(history, cmocka_unit_test(P36_opaque_values_are_sent_back_unchanged_only_to_their_model),
+      cmocka_unit_test(P36_history_of_all_providers_is_accepted_by_each),
       cmocka_unit_test(messages_in_between_parallel_calls_and_summaries_are_taken_by_each));

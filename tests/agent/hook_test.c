@@ -1,4 +1,4 @@
-/* Hooks around an agent: what they are told, what they may refuse, and who ends them. */
+/* Hooks around an agent: their input, what they may refuse, and how they end. */
 #include "helpers.h"
 
 static bool has(struct bl_text text, const char *part)
@@ -6,7 +6,7 @@ static bool has(struct bl_text text, const char *part)
     return bl_text_find(text, bl_text_from(part)) >= 0;
 }
 
-/* The hooks of a rig, freed with it by the caller. */
+/* Returns the hooks of a rig, which the caller frees. */
 static struct bl_hooks *hooks_of(struct rig *rig)
 {
     struct bl_hooks *hooks = bl_hooks_new();
@@ -26,8 +26,8 @@ RIG(hook_before_a_tool_refuses_it_with_exit_2_and_its_standard_error_is_the_reas
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK(!rig_has_file(rig, "made"));
     CHECK(has(rig_turn(rig)->json, "\"permission_denials\":[{\"tool_name\":\"bash\",\"reason\":"
-                                   "\"a hook refused it: not on a Friday\"}]"));
-    CHECK(has(rig_export(rig, "rig"), "Not permitted: a hook refused it: not on a Friday"));
+                                   "\"refused by a hook: not on a Friday\"}]"));
+    CHECK(has(rig_export(rig, "rig"), "Not permitted: refused by a hook: not on a Friday"));
     CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 0);
     bl_hooks_free(hooks);
 }
@@ -53,7 +53,7 @@ RIG(other_failures_are_a_warning_and_change_nothing, TOUCH)
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK(rig_has_file(rig, "made"));
-    /* In the stream, numbered as all of it (the rig looks at that), and in the file. */
+    /* In the stream, numbered with the other events (the rig checks that), and in the file. */
     CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 4);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"warning\"", "exit code 3: hm"), 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"warning\"", "killed by SIGKILL"), 1);
@@ -118,7 +118,7 @@ RIG(hooks_of_a_stop_run_when_its_turn_is_durable_and_are_not_in_its_receipt,
     CHECK_EQUAL(strcmp(text_of(rig, "stop", "/type"), "receipt"), 0);
     CHECK_EQUAL(strcmp(text_of(rig, "stop", "/receipt/origin"), "Esc"), 0);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"warning\"", "exit code 7"), 1);
-    /* The receipt of the turn and of the run is the same, and names the model alone. */
+    /* Turn and run have the same receipt, which lists only the model. */
     CHECK(bl_text_equal(rig->result.run.receipt, rig_turn(rig)->receipt));
     CHECK(!has(rig->result.run.receipt, "\"command\""));
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 1);
@@ -131,7 +131,7 @@ static void stop_after_the_turn(struct rig *rig, const struct bl_event *event)
         bl_scope_stop(&rig->scope, BL_STOP_USER, "late");
 }
 
-RIG(hook_of_a_stop_that_came_after_the_turn_runs_too, "replies:\n  - say: one\n")
+RIG(hook_of_a_stop_after_the_turn_runs_too, "replies:\n  - say: one\n")
 {
     struct bl_hooks *hooks = hooks_of(rig);
 
@@ -159,7 +159,7 @@ RIG(hook_that_hangs_ends_at_its_deadline, TOUCH)
     bl_hooks_free(hooks);
 }
 
-/* Stops the run when the hook is at work. */
+/* Stops the run while the hook runs. */
 static int stop_main(void *argument)
 {
     struct rig *rig = argument;
@@ -221,7 +221,7 @@ SUITE(hook,
       cmocka_unit_test(other_failures_are_a_warning_and_change_nothing),
       cmocka_unit_test(each_gets_the_event_as_json_on_standard_input),
       cmocka_unit_test(hooks_of_a_stop_run_when_its_turn_is_durable_and_are_not_in_its_receipt),
-      cmocka_unit_test(hook_of_a_stop_that_came_after_the_turn_runs_too),
+      cmocka_unit_test(hook_of_a_stop_after_the_turn_runs_too),
       cmocka_unit_test(hook_that_hangs_ends_at_its_deadline),
       cmocka_unit_test(stop_ends_a_running_hook_before_a_tool),
       cmocka_unit_test(stop_ends_a_running_hook_after_a_tool),

@@ -1,4 +1,4 @@
-/* Cancel and the interloper, with an agent on real parts. */
+/* Cancels and injected messages, with an agent of real parts. */
 #include "helpers.h"
 
 static bool has(struct bl_text text, const char *part)
@@ -59,7 +59,7 @@ RIG(late_cancel_on_a_turn_of_a_headless_loop_stops_the_next, "replies: [{say: ok
     CHECK_EQUAL(rig_view(rig).turn_count, 2);
 }
 
-/* Through the control of an agent that somebody else holds. */
+/* Injects a message from the listener. */
 static void say_while_the_tool_runs(struct rig *rig, const struct bl_event *event)
 {
     if (event->type == BL_EVENT_TOOL_STARTED)
@@ -99,7 +99,7 @@ RIG(message_is_the_next_prompt_if_the_turn_completes_first,
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 2);
 }
 
-RIG(caller_that_wants_one_turn_gets_it_back,
+RIG(undelivered_message_is_returned_to_a_caller_with_one_turn,
     "replies:\n  - {say: one, pieces: 1}\n  - {say: two}\n")
 {
     rig->on_event = say_while_it_speaks;
@@ -135,9 +135,9 @@ RIG(cancel_then_inject_stays_cancelled_with_an_agent,
     CHECK_EQUAL(rig_told(rig, BL_EVENT_MESSAGE_INJECTED), 0);
 }
 
-/* ---- What outlives a turn -------------------------------------------------------------------- */
+/* ---- Background work ------------------------------------------------------------------------- */
 
-RIG(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receipt,
+RIG(stop_of_a_turn_leaves_background_work_and_lists_it_in_the_receipt,
     "replies:\n  - {tools: [{name: bash, input: {command: \"exec sleep 600\", background: true}}]}"
     "\n  - {say: meanwhile, wedge: after_first_token}\n  - say: on\n")
 {
@@ -164,8 +164,8 @@ static void change_at_the_first_call(struct rig *rig, const struct bl_event *eve
         CHECK_EQUAL(bl_agent_set_model(rig->agent, "second", &rig->error), 0);
 }
 
-/* The next request goes to the other one. */
-RIG(model_is_changed_between_prompts_and_while_one_is_at_work, "replies:\n  - say: zero\n")
+/* The next request goes to the other model. */
+RIG(model_is_changed_between_and_during_prompts, "replies:\n  - say: zero\n")
 {
     rig_persona(rig, "first", "replies:\n  - say: one\n  - tools: [{name: ls, input: {}}]\n");
     rig_persona(rig, "second", "replies:\n  - say: two\n  - say: three\n");
@@ -185,7 +185,7 @@ RIG(model_is_changed_between_prompts_and_while_one_is_at_work, "replies:\n  - sa
     rig_close(rig);
 }
 
-RIG(model_cannot_be_changed_where_there_is_no_other, "replies:\n  - say: one\n")
+RIG(model_cannot_be_changed_without_another_one, "replies:\n  - say: one\n")
 {
     rig_open(rig);
     CHECK_EQUAL(bl_agent_set_model(rig->agent, "first", &rig->error), BL_ENOTSUP);
@@ -194,7 +194,7 @@ RIG(model_cannot_be_changed_where_there_is_no_other, "replies:\n  - say: one\n")
     rig_close(rig);
 }
 
-/* ---- Room for it ----------------------------------------------------------------------------- */
+/* ---- Compaction ------------------------------------------------------------------------------ */
 
 static void compact_in_between(struct rig *rig)
 {
@@ -206,8 +206,9 @@ static void compact_in_between(struct rig *rig)
     bl_scope_done(&rig->scope);
 }
 
-RIG(compaction_by_hand_is_in_the_file_and_the_next_turn_goes_on,
-    "replies:\n  - say: one\n  - say: two\n  - say: three\n  - {when: Sum it up, say: in short}\n"
+RIG(requested_compaction_is_in_the_file_and_the_next_turn_continues,
+    "replies:\n  - say: one\n  - say: two\n  - say: three\n  - {when: Summarize it, say: in "
+    "short}\n"
     "  - say: four\n")
 {
     rig_open(rig);
@@ -230,9 +231,10 @@ RIG(compaction_by_hand_is_in_the_file_and_the_next_turn_goes_on,
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 2);
 }
 
-/* A conversation begins with whatever is asked of it first. */
+/* A conversation begins with the first request of any kind. */
 RIG(compaction_before_any_prompt_begins_the_conversation,
-    "replies:\n  - say: one\n  - say: two\n  - say: three\n  - {when: Sum it up, say: in short}\n")
+    "replies:\n  - say: one\n  - say: two\n  - say: three\n  - {when: Summarize it, say: in "
+    "short}\n")
 {
     rig_open(rig);
     CHECK_EQUAL(rig_prompt(rig, "a"), BL_TURN_COMPLETED);
@@ -291,10 +293,10 @@ RIG(compaction_by_hand_can_be_stopped_by_id_and_changes_nothing,
     CHECK(has(rig_export(rig, "rig"), "{\"type\":\"receipt\""));
 }
 
-/* Some hundreds of tokens each, for a model with room for few of them. */
+/* Some hundreds of tokens each, for a model with a small context. */
 RIG(summary_call_inside_the_turn_is_in_the_file,
     "context_window: 400\nreplies:\n"
-    "  - {when: Sum it up, say: in short, usage: {input: 70, output: 2}}\n"
+    "  - {when: Summarize it, say: in short, usage: {input: 70, output: 2}}\n"
     "  - {when: last, say: done, usage: {input: 5, output: 1}}\n"
     "  - {say: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -307,7 +309,7 @@ RIG(summary_call_inside_the_turn_is_in_the_file,
     CHECK_EQUAL(rig_run(rig, "one"), 0);
     CHECK_EQUAL(rig_run(rig, "two"), 0);
     rig_script(rig, "context_window: 100\nreplies:\n"
-                    "  - {when: Sum it up, say: in short, usage: {input: 70, output: 2}}\n"
+                    "  - {when: Summarize it, say: in short, usage: {input: 70, output: 2}}\n"
                     "  - {when: last, say: done, usage: {input: 5, output: 1}}\n");
     CHECK_EQUAL(rig_run(rig, "last"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
@@ -325,17 +327,16 @@ RIG(summary_call_inside_the_turn_is_in_the_file,
     rig_check_valid(rig, "rig");
 }
 
-SUITE(
-    inject, cmocka_unit_test(old_cancel_never_poisons_the_next_turn_of_a_conversation),
-    cmocka_unit_test(late_cancel_on_a_turn_of_a_headless_loop_stops_the_next),
-    cmocka_unit_test(message_typed_while_a_tool_runs_is_delivered_after_its_result),
-    cmocka_unit_test(message_is_the_next_prompt_if_the_turn_completes_first),
-    cmocka_unit_test(caller_that_wants_one_turn_gets_it_back),
-    cmocka_unit_test(cancel_then_inject_stays_cancelled_with_an_agent),
-    cmocka_unit_test(stop_of_a_turn_leaves_what_runs_in_the_background_and_names_it_in_the_receipt),
-    cmocka_unit_test(model_is_changed_between_prompts_and_while_one_is_at_work),
-    cmocka_unit_test(model_cannot_be_changed_where_there_is_no_other),
-    cmocka_unit_test(compaction_before_any_prompt_begins_the_conversation),
-    cmocka_unit_test(compaction_by_hand_is_in_the_file_and_the_next_turn_goes_on),
-    cmocka_unit_test(compaction_by_hand_can_be_stopped_by_id_and_changes_nothing),
-    cmocka_unit_test(summary_call_inside_the_turn_is_in_the_file));
+SUITE(inject, cmocka_unit_test(old_cancel_never_poisons_the_next_turn_of_a_conversation),
+      cmocka_unit_test(late_cancel_on_a_turn_of_a_headless_loop_stops_the_next),
+      cmocka_unit_test(message_typed_while_a_tool_runs_is_delivered_after_its_result),
+      cmocka_unit_test(message_is_the_next_prompt_if_the_turn_completes_first),
+      cmocka_unit_test(undelivered_message_is_returned_to_a_caller_with_one_turn),
+      cmocka_unit_test(cancel_then_inject_stays_cancelled_with_an_agent),
+      cmocka_unit_test(stop_of_a_turn_leaves_background_work_and_lists_it_in_the_receipt),
+      cmocka_unit_test(model_is_changed_between_and_during_prompts),
+      cmocka_unit_test(model_cannot_be_changed_without_another_one),
+      cmocka_unit_test(compaction_before_any_prompt_begins_the_conversation),
+      cmocka_unit_test(requested_compaction_is_in_the_file_and_the_next_turn_continues),
+      cmocka_unit_test(compaction_by_hand_can_be_stopped_by_id_and_changes_nothing),
+      cmocka_unit_test(summary_call_inside_the_turn_is_in_the_file));

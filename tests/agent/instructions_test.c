@@ -50,7 +50,7 @@ static void without_a_repository_only_the_directory_itself_counts(void **state)
     assert_int_equal(bl_instructions_find(&folder->arena, "/", &list, &folder->notices, NULL), 0);
 }
 
-static void what_cannot_be_used_is_an_error_that_names_the_file(void **state)
+static void unusable_instructions_are_an_error_with_the_file(void **state)
 {
     static char large[300 * 1024];
     struct folder *folder = *state;
@@ -88,7 +88,7 @@ static void link_to(struct folder *folder, const char *target, const char *relat
     assert_int_equal(symlink(target, folder_path(folder, relative)), 0);
 }
 
-/* What a file outside holds must not be sent to a provider. */
+/* The content of a file outside must not be sent to a provider. */
 static void a_link_out_of_the_workspace_is_left_out_with_a_notice(void **state)
 {
     struct folder *folder = *state;
@@ -127,7 +127,7 @@ static void a_link_within_the_workspace_and_one_of_the_users_own_are_read(void *
     assert_true(bl_list_empty(&folder->notices));
 }
 
-static void a_fifo_and_a_device_are_errors_and_nobody_waits(void **state)
+static void a_fifo_and_a_device_are_errors_without_waiting(void **state)
 {
     struct folder *folder = *state;
     struct bl_error error = {0};
@@ -144,7 +144,7 @@ static void a_fifo_and_a_device_are_errors_and_nobody_waits(void **state)
     assert_int_equal(count_notices(folder, "leads out of"), 1);
 }
 
-/* Folders that are links, and files in real ones that are. */
+/* Folders that are links, and links in real folders. */
 static void skills_and_personas_do_not_lead_out_either(void **state)
 {
     static const char page[] = "---\nname: stolen\ndescription: d\n---\nprivate text\n";
@@ -168,8 +168,8 @@ static void skills_and_personas_do_not_lead_out_either(void **state)
 
 SUITE(instructions, IN_FOLDER(instructions_go_from_the_root_down_nearest_last_after_the_users_own),
       IN_FOLDER(without_a_repository_only_the_directory_itself_counts),
-      IN_FOLDER(what_cannot_be_used_is_an_error_that_names_the_file),
+      IN_FOLDER(unusable_instructions_are_an_error_with_the_file),
       IN_FOLDER(a_link_out_of_the_workspace_is_left_out_with_a_notice),
       IN_FOLDER(a_link_within_the_workspace_and_one_of_the_users_own_are_read),
-      IN_FOLDER(a_fifo_and_a_device_are_errors_and_nobody_waits),
+      IN_FOLDER(a_fifo_and_a_device_are_errors_without_waiting),
       IN_FOLDER(skills_and_personas_do_not_lead_out_either));

@@ -1,4 +1,4 @@
-/* Limits of agents and of those below them: steps for each, tokens for all. */
+/* Limits of agents and their sub-agents: steps for each agent, tokens for all. */
 #include "helpers.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ RIG(child_at_its_limit_is_an_error_result_and_the_call_that_would_exceed_it_is_n
     CHECK_EQUAL(rig_child(rig, "busy")->turns, 0);
 }
 
-RIG(child_that_synthesizes_writes_up_what_was_found,
+RIG(child_that_synthesizes_writes_a_summary,
     "replies:\n  - {tools: [" TASK("busy", "x") "]}\n  - say: done\n")
 {
     struct bl_persona *persona =
@@ -74,7 +74,7 @@ RIG(synthesis_is_in_the_same_scope_and_can_be_cancelled,
 #define USES(number)    "usage: {input: " #number ", output: 0}"
 #define USING_LS(count) "{tools: [{name: ls}], " USES(count) "}"
 
-RIG(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committed,
+RIG(children_draw_from_one_budget_that_starts_with_the_sessions_usage,
     "replies:\n  - {say: before, " USES(40) "}\n"
                                             "  - {tools: [" TASK("first", "x") "], " USES(
                                                 1) "}\n"
@@ -82,7 +82,7 @@ RIG(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committe
                                                        1) "}\n  - {say: done, " USES(1) "}\n")
 {
     rig_persona(rig, "first", "replies:\n  - " USING_LS(20) "\n  - {say: one, " USES(20) "}\n");
-    /* 82 are used then: what it asks for is covered, and what that used is not. */
+    /* 82 are used then: the request is covered, its actual use is not. */
     rig_persona(rig, "second", "replies:\n  - " USING_LS(10) "\n  - {say: two, " USES(6) "}\n");
     rig->options.limits.max_budget_tokens = 97;
     CHECK_EQUAL(rig_run(rig, "before"), 0);
@@ -90,7 +90,7 @@ RIG(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committe
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", "\"stop_reason\":\"completed\""),
                 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", "max_budget_reached"), 1);
-    /* Nothing is left for the parent either. */
+    /* Nothing is left for the parent. */
     CHECK_EQUAL(rig->result.run.end, BL_TURN_MAX_BUDGET);
     CHECK_EQUAL(bl_usage_total(&rig->result.run.usage), 0);
     CHECK_EQUAL(bl_usage_total(&rig->result.run.spent.usage), 1 + 40 + 1 + 16);
@@ -125,11 +125,11 @@ RIG(own_limit_of_a_persona_can_only_be_lower,
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", "max_budget_reached"), 1);
-    CHECK(has(rig_export(rig, "rig"), "max_budget_reached: the budget did not cover more"));
+    CHECK(has(rig_export(rig, "rig"), "max_budget_reached: the token budget is used up"));
     CHECK_EQUAL(rig_child(rig, "thrifty")->turns, 0);
     CHECK_EQUAL(rig_child(rig, "lavish")->turns, 1);
     CHECK_EQUAL(bl_usage_total(&rig->result.run.usage), 2 + 20 + 90);
-    /* Where the root's is the lower one, it holds. */
+    /* If the root's limit is lower, it applies. */
     rig->options.session.id = "other";
     rig->options.limits.max_budget_tokens = 80;
     rig_script(rig, "replies:\n  - {tools: [" TASK("lavish", "x") "], " USES(1) "}\n");
@@ -138,7 +138,7 @@ RIG(own_limit_of_a_persona_can_only_be_lower,
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", "max_budget_reached"), 2);
 }
 
-/* Ten words, which is what each of its calls is estimated at and uses. */
+/* Ten words: the estimate and the usage of each call. */
 #define TEN "a b c d e f g h i j"
 
 RIG(several_children_at_once_never_overshoot,
@@ -154,7 +154,7 @@ RIG(several_children_at_once_never_overshoot,
     CHECK_EQUAL(rig_view(rig).summary.usage.input_tokens, 150);
 }
 
-/* Stops the sub-agent of that call when it says something. */
+/* Stops the sub-agent of that call when it emits text. */
 static void stop_the_stopped(struct rig *rig, const struct bl_event *event)
 {
     if (event->type != BL_EVENT_TEXT_DELTA || event->agent == NULL)
@@ -166,7 +166,7 @@ static void stop_the_stopped(struct rig *rig, const struct bl_event *event)
     }
 }
 
-RIG(what_children_use_counts_in_the_turn_of_their_parent_however_they_ended,
+RIG(usage_of_children_counts_in_the_turn_of_their_parent,
     "replies:\n  - {tools: [" TASK("good", "x") ", " TASK("failed", "x") ", " TASK(
         "stopped",
         "x") ", " TASK("late", "x") ", " TASK("above",
@@ -187,7 +187,7 @@ RIG(what_children_use_counts_in_the_turn_of_their_parent_however_they_ended,
     rig->on_event = stop_the_stopped;
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
-    /* The calls that were cut are estimated besides: some words. */
+    /* The cut calls are estimated in addition: a few words. */
     uint64_t used = rig->result.run.usage.input_tokens;
     CHECK(used >= 5432202 && used < 5432202 + 20);
     CHECK_EQUAL(rig->result.run.spent.usage.input_tokens, used);
@@ -197,14 +197,13 @@ RIG(what_children_use_counts_in_the_turn_of_their_parent_however_they_ended,
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", NULL), 6);
 }
 
-SUITE(
-    limits, cmocka_unit_test(step_limit_counts_the_calls_of_each_agent_alone),
-    cmocka_unit_test(
-        child_at_its_limit_is_an_error_result_and_the_call_that_would_exceed_it_is_not_run),
-    cmocka_unit_test(child_that_synthesizes_writes_up_what_was_found),
-    cmocka_unit_test(synthesis_is_in_the_same_scope_and_can_be_cancelled),
-    cmocka_unit_test(children_draw_from_one_ledger_that_starts_with_what_the_session_has_committed),
-    cmocka_unit_test(end_of_a_conversation_sums_up_its_prompts),
-    cmocka_unit_test(own_limit_of_a_persona_can_only_be_lower),
-    cmocka_unit_test(several_children_at_once_never_overshoot),
-    cmocka_unit_test(what_children_use_counts_in_the_turn_of_their_parent_however_they_ended));
+SUITE(limits, cmocka_unit_test(step_limit_counts_the_calls_of_each_agent_alone),
+      cmocka_unit_test(
+          child_at_its_limit_is_an_error_result_and_the_call_that_would_exceed_it_is_not_run),
+      cmocka_unit_test(child_that_synthesizes_writes_a_summary),
+      cmocka_unit_test(synthesis_is_in_the_same_scope_and_can_be_cancelled),
+      cmocka_unit_test(children_draw_from_one_budget_that_starts_with_the_sessions_usage),
+      cmocka_unit_test(end_of_a_conversation_sums_up_its_prompts),
+      cmocka_unit_test(own_limit_of_a_persona_can_only_be_lower),
+      cmocka_unit_test(several_children_at_once_never_overshoot),
+      cmocka_unit_test(usage_of_children_counts_in_the_turn_of_their_parent));

@@ -1,4 +1,4 @@
-/* MCP servers under an agent: what it is offered, and what is told of them. */
+/* MCP servers of an agent: their offers, and notices about them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@ static const char *const none[] = {NULL};
 static struct bl_mcp_entry entry;
 static struct bl_list entries;
 
-/* The rig's toolbox with one server: mcp-guest, with these words. */
+/* Adds one server to the rig's toolbox: mcp-guest, with these arguments. */
 static void add_server(struct rig *rig, const char *const *words, enum bl_mcp_source source)
 {
     const char *root = getenv("BELAY_BUILD_ROOT");
@@ -39,7 +39,7 @@ static bool has(struct bl_text all, const char *text)
     return found;
 }
 
-/* In the stream of events; among the messages. */
+/* Checks the event stream, or the messages. */
 static bool told(struct rig *rig, const char *text)
 {
     return has(bl_buffer_text(&rig->events), text);
@@ -80,15 +80,14 @@ RIG(persona_has_the_tools_of_servers_that_its_patterns_name,
     CHECK(said(rig, "there is no tool 'mcp__g__pid'"));
 }
 
-RIG(what_becomes_of_servers_is_told_as_warnings,
-    "replies:\n" CALL("mcp__g__die", "") "  - say: done\n")
+RIG(fate_of_servers_is_reported_as_warnings, "replies:\n" CALL("mcp__g__die", "") "  - say: done\n")
 {
     add_server(rig, none, BL_MCP_OF_USER);
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 1);
-    CHECK(said(rig, "outcome unknown: the MCP server g ended"));
-    CHECK(told(rig, "it is started again on next use"));
+    CHECK(said(rig, "outcome unknown: MCP server g exited"));
+    CHECK(told(rig, "it will be restarted on next use"));
 }
 
 RIG(M20_untrusted_server_is_not_started_and_an_event_says_so, "replies:\n  - say: done\n")
@@ -98,7 +97,7 @@ RIG(M20_untrusted_server_is_not_started_and_an_event_says_so, "replies:\n  - say
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 1);
-    CHECK(told(rig, "MCP server g: it stays off"));
+    CHECK(told(rig, "MCP server g: not started"));
 }
 
 static void stop_soon(struct rig *rig, const struct bl_event *event)
@@ -123,6 +122,6 @@ RIG(M19_stop_while_a_server_starts_ends_the_turn_with_a_receipt, "replies:\n  - 
 
 SUITE(mcp, cmocka_unit_test(tools_of_a_server_are_called_and_changes_act_within_the_turn),
       cmocka_unit_test(persona_has_the_tools_of_servers_that_its_patterns_name),
-      cmocka_unit_test(what_becomes_of_servers_is_told_as_warnings),
+      cmocka_unit_test(fate_of_servers_is_reported_as_warnings),
       cmocka_unit_test(M20_untrusted_server_is_not_started_and_an_event_says_so),
       cmocka_unit_test(M19_stop_while_a_server_starts_ends_the_turn_with_a_receipt));

@@ -31,7 +31,7 @@ static size_t count_of(const struct bl_list *list)
     return count;
 }
 
-/* ---- Those there are ------------------------------------------------------------------------- */
+/* ---- Valid personas -------------------------------------------------------------------------- */
 
 static void explore_worker_and_review_are_built_in(void **state)
 {
@@ -97,12 +97,12 @@ static void a_markdown_file_is_a_persona_with_its_own_instructions_tools_model_a
     assert_string_equal(persona->path, folder_path(folder, "work/.belay/agents/any.md"));
 }
 
-static void a_persona_has_its_files_name_and_all_tools_unless_it_says_others(void **state)
+static void a_persona_defaults_to_its_files_name_and_all_tools(void **state)
 {
     struct folder *folder = *state;
     struct bl_list personas;
 
-    /* As an editor elsewhere may save it. */
+    /* As an editor on another system may save it. */
     folder_write(folder, "config/belay/agents/plain.md",
                  BL_TEXT("\xEF\xBB\xBF---\r\ndescription: Plain.\r\n---  \r\nDo it.\r\n"));
     folder_write(folder, "config/belay/agents/text.md",
@@ -134,7 +134,7 @@ static void a_later_persona_takes_the_place_of_an_earlier_one_of_its_name(void *
     find(folder, "work/a/b", &personas);
     assert_int_equal(count_of(&personas), 3);
     assert_string_equal(named(&personas, "explore")->description, "Mine.");
-    /* In its place. */
+    /* In the same position. */
     assert_ptr_equal(personas.next, &named(&personas, "explore")->link);
     for (size_t i = 0; i < BL_COUNT(files); i++) {
         char text[64];
@@ -150,7 +150,7 @@ static void a_later_persona_takes_the_place_of_an_earlier_one_of_its_name(void *
     assert_true(bl_list_empty(&folder->notices));
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 #define FRONT(lines) "---\n" lines "\n---\nx\n"
 
@@ -160,29 +160,28 @@ static void every_mistake_is_a_notice_with_its_place(void **state)
         const char *text;
         const char *notice; /* after the file's name */
     } cases[] = {
-        {"Just text.\n",
-         ":1:1: there is no front matter; a file begins with a line ---, then name: and "
-         "description:, then a line ---, then the text"},
-        {"---\nname: x\n",
-         ":1:1: the front matter has no end; a file begins with a line ---, then name: and "
-         "description:, then a line ---, then the text"},
-        {FRONT("- a"), ":1:1: the front matter is no mapping; a file begins with a line ---, then "
-                       "name: and description:, then a line ---, then the text"},
+        {"Just text.\n", ":1:1: missing front matter; begin the file with a line ---, then name: "
+                         "and description:, then a line ---, then the text"},
+        {"---\nname: x\n", ":1:1: the front matter is not closed; begin the file with a line ---, "
+                           "then name: and description:, then a line ---, then the text"},
+        {FRONT("- a"), ":1:1: the front matter is not a mapping; begin the file with a line ---, "
+                       "then name: and description:, then a line ---, then the text"},
         {FRONT("description: D\ntool: [a]"),
          ":3:1: unknown member \"tool\" in a persona; did you mean \"tools\"?"},
-        {FRONT("description: D\nname: Big Name"), ":3:7: name: expected 1 to 64 of a-z, 0-9 and -"},
-        {FRONT("name: x"), ":2:1: description: missing; expected a string; say in a line what it "
-                           "is good for: by that it is chosen"},
+        {FRONT("description: D\nname: Big Name"),
+         ":3:7: name: expected 1 to 64 characters from a-z, 0-9 and -"},
+        {FRONT("name: x"), ":2:1: description: missing; expected a string; describe in one line "
+                           "when to use it: it is chosen by this"},
         {FRONT("description: ''"), ":2:14: description must not be empty"},
-        {FRONT("description: \"a\\e[31mb\""), ":2:14: description holds a control character"},
+        {FRONT("description: \"a\\e[31mb\""), ":2:14: description contains a control character"},
         {FRONT("description: D\ntools: 7"),
          ":3:8: tools: expected a list of names, found a whole number"},
         {FRONT("description: D\ntools:\n- read\n- a b"),
-         ":5:3: invalid tool name; like read, bash or mcp__server__*"},
+         ":5:3: invalid tool name; for example, read, bash or mcp__server__*"},
         {FRONT("description: D\ntools: [read, Bash]"),
          ":3:15: unknown tool 'Bash'; did you mean 'bash'?"},
         {FRONT("description: D\ntools: [[]]"),
-         ":3:9: invalid tool name; like read, bash or mcp__server__*"},
+         ":3:9: invalid tool name; for example, read, bash or mcp__server__*"},
         {FRONT("description: D\nmax_steps: 0"),
          ":3:12: max_steps: expected a whole number from 1 to 1000000000"},
         {FRONT("description: D\nmax_budget_tokens: many"),
@@ -206,7 +205,7 @@ static void every_mistake_is_a_notice_with_its_place(void **state)
         char expected[512];
         folder_write(folder, "work/.belay/agents/bad.md", bl_text_from(cases[i].text));
         find(folder, "work", &personas);
-        /* The others work all the same. */
+        /* The others still work. */
         assert_int_equal(count_of(&personas), 4);
         assert_non_null(named(&personas, "good"));
         if (cases[i].notice == NULL) {
@@ -219,7 +218,7 @@ static void every_mistake_is_a_notice_with_its_place(void **state)
     }
 }
 
-static void what_is_no_file_of_text_is_a_notice(void **state)
+static void unreadable_personas_are_notices(void **state)
 {
     static char large[256 * 1024 + 1];
     struct folder *folder = *state;
@@ -235,21 +234,21 @@ static void what_is_no_file_of_text_is_a_notice(void **state)
     unlink(folder_path(folder, "work/.belay/agents/a.md"));
     folder_make(folder, "work/.belay/agents/a.md");
     find(folder, "work", &personas);
-    folder_expect_notice(folder, "cannot read work/.belay/agents/a.md: it is a directory");
+    folder_expect_notice(folder, "cannot read work/.belay/agents/a.md: is a directory");
     rmdir(folder_path(folder, "work/.belay/agents/a.md"));
-    /* Nobody writes into it: it must not be waited for. */
+    /* A FIFO without a writer must not block. */
     assert_int_equal(mkfifo(folder_path(folder, "work/.belay/agents/a.md"), 0600), 0);
     find(folder, "work", &personas);
-    folder_expect_notice(folder, "cannot read work/.belay/agents/a.md: it is not a regular file");
+    folder_expect_notice(folder, "cannot read work/.belay/agents/a.md: not a regular file");
     unlink(folder_path(folder, "work/.belay/agents/a.md"));
     folder_write(folder, "work/.belay/agents/a\nb.md", BL_TEXT(FRONT("description: D")));
     find(folder, "work", &personas);
     folder_expect_notice(folder,
-                         "work/.belay/agents holds a name that cannot be shown: it is left out");
+                         "work/.belay/agents contains a name that cannot be shown: skipped");
     assert_int_equal(count_of(&personas), 3);
 }
 
-static void hidden_files_and_those_that_are_no_markdown_are_not_looked_at(void **state)
+static void hidden_and_other_files_are_ignored(void **state)
 {
     struct folder *folder = *state;
     struct bl_list personas;
@@ -260,13 +259,13 @@ static void hidden_files_and_those_that_are_no_markdown_are_not_looked_at(void *
     find(folder, "work", &personas);
     assert_int_equal(count_of(&personas), 3);
     assert_true(bl_list_empty(&folder->notices));
-    /* A file where the folder should be is no folder. */
+    /* A file in place of the folder is ignored. */
     folder_write(folder, "work/a/.belay/agents", BL_TEXT(""));
     find(folder, "work/a", &personas);
     assert_true(bl_list_empty(&folder->notices));
 }
 
-static void there_are_256_personas_at_most(void **state)
+static void personas_are_limited_to_256(void **state)
 {
     struct folder *folder = *state;
     struct bl_list personas;
@@ -278,17 +277,16 @@ static void there_are_256_personas_at_most(void **state)
     }
     find(folder, "work", &personas);
     assert_int_equal(count_of(&personas), 256);
-    folder_expect_notice(folder, "there are more than 256 personas: work/.belay/agents/p253.md and "
-                                 "what follows is left out");
+    folder_expect_notice(
+        folder, "more than 256 personas: work/.belay/agents/p253.md and later ones are skipped");
     assert_non_null(named(&personas, "p252"));
     assert_null(named(&personas, "p253"));
 }
 
 SUITE(persona, IN_FOLDER(explore_worker_and_review_are_built_in),
       IN_FOLDER(a_markdown_file_is_a_persona_with_its_own_instructions_tools_model_and_limits),
-      IN_FOLDER(a_persona_has_its_files_name_and_all_tools_unless_it_says_others),
+      IN_FOLDER(a_persona_defaults_to_its_files_name_and_all_tools),
       IN_FOLDER(a_later_persona_takes_the_place_of_an_earlier_one_of_its_name),
       IN_FOLDER(every_mistake_is_a_notice_with_its_place),
-      IN_FOLDER(what_is_no_file_of_text_is_a_notice),
-      IN_FOLDER(hidden_files_and_those_that_are_no_markdown_are_not_looked_at),
-      IN_FOLDER(there_are_256_personas_at_most));
+      IN_FOLDER(unreadable_personas_are_notices), IN_FOLDER(hidden_and_other_files_are_ignored),
+      IN_FOLDER(personas_are_limited_to_256));

@@ -11,7 +11,7 @@ static struct bl_text prompt_of(struct folder *folder, struct bl_prompt_parts pa
     return bl_system_prompt(&folder->arena, &parts);
 }
 
-/* Where `part` stands; it must be there. */
+/* Returns the position of `part`, which must exist. */
 static size_t place_of(struct bl_text prompt, const char *part)
 {
     ptrdiff_t at = bl_text_find(prompt, bl_text_from(part));
@@ -25,7 +25,7 @@ static bool has(struct bl_text prompt, const char *part)
     return bl_text_find(prompt, bl_text_from(part)) >= 0;
 }
 
-static void the_model_is_told_who_and_where_it_is(void **state)
+static void system_prompt_has_identity_and_environment(void **state)
 {
     struct folder *folder = *state;
     struct utsname system;
@@ -42,7 +42,7 @@ static void the_model_is_told_who_and_where_it_is(void **state)
     snprintf(line, sizeof line, "\n- System: %s %s, %s\n", system.sysname, system.release,
              system.machine);
     place_of(prompt, line);
-    /* The same each time: a prefix that stays can be cached. */
+    /* The same each time: an unchanged prefix can be cached. */
     assert_true(
         bl_text_equal(prompt, prompt_of(folder, (struct bl_prompt_parts){.directory = directory})));
     strcat(directory, "/a");
@@ -51,13 +51,13 @@ static void the_model_is_told_who_and_where_it_is(void **state)
     place_of(prompt, line);
     prompt = prompt_of(folder, (struct bl_prompt_parts){.directory = folder->root});
     place_of(prompt, "\n- Git repository: none\n");
-    /* A name cannot begin a line of its own. */
+    /* A name must not begin a line of its own. */
     prompt = prompt_of(folder, (struct bl_prompt_parts){.directory = "/x y\x1f\x7f\n# Obey"});
     place_of(prompt, "\n\n# Where you are\n\n- Directory: /x y???# Obey\n- Git repository: ");
     place_of(prompt, "\n\n# How to work\n\n- ");
 }
 
-static void the_model_is_told_how_to_work_and_what_a_stop_means(void **state)
+static void system_prompt_explains_work_and_stops(void **state)
 {
     static const char *const parts[] = {
         "Read a file before you change it", "tests", "`task`", "\"stopped\"", "refused", "Briefly"};
@@ -66,7 +66,7 @@ static void the_model_is_told_how_to_work_and_what_a_stop_means(void **state)
 
     for (size_t i = 0; i < BL_COUNT(parts); i++)
         place_of(prompt, parts[i]);
-    /* It is sent with each request. */
+    /* It is part of each request. */
     assert_in_range(prompt.size, 1000, 4096);
     assert_false(has(prompt, "# Skills"));
     assert_false(has(prompt, "\n\n\n"));
@@ -107,7 +107,7 @@ static void skills_then_instructions_with_their_paths_then_more_follow(void **st
     assert_true(bl_text_ends_with(prompt, BL_TEXT("More.\n")));
 }
 
-static void a_system_text_of_the_users_takes_the_place_of_ours(void **state)
+static void a_system_text_of_the_user_replaces_the_built_in_one(void **state)
 {
     struct bl_instruction instruction;
     struct folder *folder = *state;
@@ -122,7 +122,7 @@ static void a_system_text_of_the_users_takes_the_place_of_ours(void **state)
         bl_text_equal(prompt, BL_TEXT("Mine.\n\n# Instructions from /x/AGENTS.md\n\nFar.\n")));
 }
 
-SUITE(prompt, IN_FOLDER(the_model_is_told_who_and_where_it_is),
-      IN_FOLDER(the_model_is_told_how_to_work_and_what_a_stop_means),
+SUITE(prompt, IN_FOLDER(system_prompt_has_identity_and_environment),
+      IN_FOLDER(system_prompt_explains_work_and_stops),
       IN_FOLDER(skills_then_instructions_with_their_paths_then_more_follow),
-      IN_FOLDER(a_system_text_of_the_users_takes_the_place_of_ours));
+      IN_FOLDER(a_system_text_of_the_user_replaces_the_built_in_one));

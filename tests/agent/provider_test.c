@@ -7,7 +7,7 @@
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
                                    BL_API_OLLAMA};
 
-/* Each test is one fiber, or one for each format. */
+/* Each test is one fiber, or one per format. */
 #define PLAY(name)                                                                                 \
     static void name##_play(struct provided *provided, enum bl_api api);                           \
     static int name##_main(void *argument)                                                         \
@@ -56,7 +56,7 @@ PLAY(P24_call_whose_stream_is_cut_at_any_byte_is_not_run)
     provided_answer(provided, stream);
     provided_hello(provided);
     provided_open(provided);
-    /* Less than the shortest wait before a retry: it ends with the cut. */
+    /* Shorter than the shortest wait before a retry: the turn ends with the cut. */
     provided->turn_ns = 99 * MS;
     for (size_t i = 0; i < turns; i++) {
         enum bl_turn_end end = provided_turn(provided, "Count.");
@@ -66,13 +66,13 @@ PLAY(P24_call_whose_stream_is_cut_at_any_byte_is_not_run)
                     bl_turn_end_name(end));
     }
     CHECK_EQUAL(provided->session.turns_total, 0);
-    /* Whole, it is run. */
+    /* A complete call is run. */
     provided->turn_ns = 0;
     CHECK_EQUAL(provided_turn(provided, "Count."), BL_TURN_COMPLETED);
     CHECK_EQUAL(provided->executions, 1);
 }
 
-PLAY(P24_call_that_was_cut_is_run_once_when_its_retry_comes_whole)
+PLAY(P24_cut_call_is_run_once_when_its_retry_is_complete)
 {
     struct bl_text stream = call_stream(&provided->arena, api, "count", BL_TEXT(ARGUMENTS), NULL);
 
@@ -85,7 +85,7 @@ PLAY(P24_call_that_was_cut_is_run_once_when_its_retry_comes_whole)
     CHECK_EQUAL(provided->retries, 1);
     CHECK(provided->discarded > 0);
     CHECK_EQUAL(peer_requests(provided->peer), 3);
-    /* What was forgotten is not sent back. */
+    /* A dropped answer is not sent back. */
     struct bl_text body = peer_request_body(provided->peer, 2);
     ptrdiff_t first = bl_text_find(body, BL_TEXT("Now."));
     CHECK(first >= 0);
@@ -93,7 +93,7 @@ PLAY(P24_call_that_was_cut_is_run_once_when_its_retry_comes_whole)
     CHECK(!has(body, "Now."));
 }
 
-/* What servers say of an answer that ran into the limit; NULL at the end. */
+/* Finish reasons of servers for an answer at the limit; NULL at the end. */
 static const char *const finishes[][4] = {
     [BL_API_ANTHROPIC] = {"max_tokens", "end_turn", "tool_use"},
     [BL_API_OPENAI] = {"length", "stop", "tool_calls"},
@@ -101,7 +101,7 @@ static const char *const finishes[][4] = {
     [BL_API_OLLAMA] = {"length", "stop"},
 };
 
-PLAY(P25_arguments_cut_by_the_limit_at_any_byte_are_not_run_and_the_model_is_told)
+PLAY(P25_arguments_cut_by_the_limit_at_any_byte_are_reported_and_not_run)
 {
     struct bl_text arguments = BL_TEXT(ARGUMENTS);
 
@@ -126,9 +126,9 @@ PLAY(P25_arguments_cut_by_the_limit_at_any_byte_are_not_run_and_the_model_is_tol
     }
 }
 
-PLAY(P25_call_cut_before_its_first_byte_is_not_taken_for_one_without_arguments)
+PLAY(P25_call_cut_before_its_first_byte_is_not_a_call_without_arguments)
 {
-    /* Its calls come whole, or not at all. */
+    /* Its calls arrive whole, or not at all. */
     if (api == BL_API_OLLAMA)
         return;
     provided_answer(provided,
@@ -174,7 +174,7 @@ static const struct {
 static void overflow(struct provided *provided)
 {
     for (size_t i = 0; i < BL_COUNT(overflows); i++) {
-        /* Once, what is left out is summed up; the second time it is no use. */
+        /* The first time, the older turns are summarized; the second time that does not help. */
         provided_error(provided, overflows[i].status, NULL, overflows[i].body);
         provided_hello(provided);
         provided_hello(provided);
@@ -209,7 +209,7 @@ PLAY(P32_overflow_leaves_older_turns_out_once)
         CHECK(bl_text_equal(provided_memory(provided), before));
         requests += 6;
     }
-    /* Without the oldest, and with the newest. */
+    /* Without the oldest, and with the newest turn. */
     CHECK(has(peer_request_body(provided->peer, 4), "first-of-all"));
     CHECK(has(peer_request_body(provided->peer, 5), "first-of-all"));
     CHECK(!has(peer_request_body(provided->peer, 6), "first-of-all"));
@@ -233,7 +233,7 @@ PLAY(P32_overflow_of_an_empty_session_is_asked_once)
     }
 }
 
-PLAY(P32_what_is_known_to_overflow_is_not_sent)
+PLAY(P32_request_that_would_overflow_is_not_sent)
 {
     char prompt[4001];
 
@@ -247,8 +247,8 @@ PLAY(P32_what_is_known_to_overflow_is_not_sent)
     for (int i = 0; i < 3; i++)
         CHECK_EQUAL(provided_turn(provided, prompt), BL_TURN_COMPLETED);
     CHECK_EQUAL(peer_requests(provided->peer), 3);
-    /* Half is kept for the answer: the fourth of a thousand tokens each does not fit, and the older
-     * ones are summed up before it is sent. */
+    /* Half is reserved for the answer: the fourth turn of a thousand tokens does not fit, and the
+     * older ones are summarized before it is sent. */
     CHECK_EQUAL(provided_turn(provided, prompt), BL_TURN_COMPLETED);
     CHECK_EQUAL(peer_requests(provided->peer), 5);
     CHECK_EQUAL(provided->session.turns_in_context, 2);
@@ -264,10 +264,10 @@ static const char *const refusals[][3] = {
     [BL_API_ANTHROPIC] = {"anthropic/refusal.sse"},
     [BL_API_OPENAI] = {"openai/refusal.sse", "openai/filter.sse"},
     [BL_API_OPENAI_RESPONSES] = {"responses/refusal.sse", "responses/filter.sse"},
-    [BL_API_OLLAMA] = {NULL}, /* its answers have no word for it */
+    [BL_API_OLLAMA] = {NULL}, /* its answers cannot express a refusal */
 };
 
-PLAY(P33_refusal_is_an_error_and_leaves_the_session_as_it_was)
+PLAY(P33_refusal_is_an_error_and_leaves_the_session_unchanged)
 {
     unsigned count = 1;
 
@@ -298,7 +298,7 @@ PLAY(P33_refusal_is_an_error_and_leaves_the_session_as_it_was)
     CHECK(!has(peer_request_body(provided->peer, count + 1), "Do harm."));
 }
 
-PLAY(P34_text_cut_by_the_limit_completes_and_says_so)
+PLAY(P34_text_cut_by_the_limit_completes_and_is_marked)
 {
     static const char *const names[] = {
         [BL_API_ANTHROPIC] = "anthropic/max_tokens.sse",
@@ -320,14 +320,13 @@ PLAY(P34_text_cut_by_the_limit_completes_and_says_so)
     CHECK(has(provided->result.json, "\"truncated\":false"));
 }
 
-SUITE(
-    provider, cmocka_unit_test(P24_call_whose_stream_is_cut_at_any_byte_is_not_run),
-    cmocka_unit_test(P24_call_that_was_cut_is_run_once_when_its_retry_comes_whole),
-    cmocka_unit_test(P25_arguments_cut_by_the_limit_at_any_byte_are_not_run_and_the_model_is_told),
-    cmocka_unit_test(P25_call_cut_before_its_first_byte_is_not_taken_for_one_without_arguments),
-    cmocka_unit_test(P26_third_cut_call_in_a_row_is_an_error),
-    cmocka_unit_test(P32_overflow_leaves_older_turns_out_once),
-    cmocka_unit_test(P32_overflow_of_an_empty_session_is_asked_once),
-    cmocka_unit_test(P32_what_is_known_to_overflow_is_not_sent),
-    cmocka_unit_test(P33_refusal_is_an_error_and_leaves_the_session_as_it_was),
-    cmocka_unit_test(P34_text_cut_by_the_limit_completes_and_says_so));
+SUITE(provider, cmocka_unit_test(P24_call_whose_stream_is_cut_at_any_byte_is_not_run),
+      cmocka_unit_test(P24_cut_call_is_run_once_when_its_retry_is_complete),
+      cmocka_unit_test(P25_arguments_cut_by_the_limit_at_any_byte_are_reported_and_not_run),
+      cmocka_unit_test(P25_call_cut_before_its_first_byte_is_not_a_call_without_arguments),
+      cmocka_unit_test(P26_third_cut_call_in_a_row_is_an_error),
+      cmocka_unit_test(P32_overflow_leaves_older_turns_out_once),
+      cmocka_unit_test(P32_overflow_of_an_empty_session_is_asked_once),
+      cmocka_unit_test(P32_request_that_would_overflow_is_not_sent),
+      cmocka_unit_test(P33_refusal_is_an_error_and_leaves_the_session_unchanged),
+      cmocka_unit_test(P34_text_cut_by_the_limit_completes_and_is_marked));

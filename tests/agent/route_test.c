@@ -32,7 +32,7 @@ static void names_count_more_than_descriptions(void **state)
     bl_arena_done(&arena);
 }
 
-static void of_equals_the_one_that_is_offered_first_comes_first(void **state BL_UNUSED)
+static void equal_matches_keep_the_order_of_offers(void **state BL_UNUSED)
 {
     static const char *const prompts[] = {"bash read", "read bash"};
 
@@ -45,7 +45,7 @@ static void of_equals_the_one_that_is_offered_first_comes_first(void **state BL_
     bl_arena_done(&arena);
 }
 
-/* Of a description, words of three bytes or more; of a prompt, the first 256. */
+/* Of a description, only words of three bytes or more; of a prompt, only the first 256 words. */
 static void short_words_and_those_far_behind_do_not_count(void **state BL_UNUSED)
 {
     enum {
@@ -76,6 +76,6 @@ static void prompt_that_matches_nothing_has_no_match(void **state)
 }
 
 SUITE(route, cmocka_unit_test(names_count_more_than_descriptions),
-      cmocka_unit_test(of_equals_the_one_that_is_offered_first_comes_first),
+      cmocka_unit_test(equal_matches_keep_the_order_of_offers),
       cmocka_unit_test(short_words_and_those_far_behind_do_not_count),
       cmocka_unit_test(prompt_that_matches_nothing_has_no_match));

@@ -28,7 +28,7 @@ static bool has(struct bl_text text, const char *part)
     return bl_text_find(text, bl_text_from(part)) >= 0;
 }
 
-PLAY(turn_is_in_the_file_when_it_has_completed,
+PLAY(completed_turn_is_in_the_file,
      "replies:\n  - {say: hello, tools: [{name: bash, input: {command: echo from-bash}}]}\n"
      "  - say: done\n")
 {
@@ -46,7 +46,7 @@ PLAY(turn_is_in_the_file_when_it_has_completed,
     CHECK(bl_list_empty(&rig->activities.list));
 }
 
-PLAY(later_run_goes_on_with_what_was_said,
+PLAY(later_run_continues_the_conversation,
      "replies:\n  - {say: one, usage: {input: 5, output: 1}}\n  - {say: two, usage: {input: 7, "
      "output: 1}}\n")
 {
@@ -63,7 +63,7 @@ PLAY(later_run_goes_on_with_what_was_said,
     CHECK_EQUAL(view.attempt_count, 1);
 }
 
-/* Cancels by id, as `belay cancel` does, once that runs. */
+/* Cancels by id, like `belay cancel`, once it runs. */
 struct canceller {
     struct rig *rig;
     const char *kind;
@@ -130,7 +130,7 @@ PLAY(run_is_cancelled_by_id_and_the_receipt_is_answered_when_all_is_quiet, SLEEP
     bl_buffer_done(&canceller.receipt);
 }
 
-PLAY(call_is_cancelled_by_id_and_its_turn_goes_on, SLEEPER)
+PLAY(call_is_cancelled_by_id_and_its_turn_continues, SLEEPER)
 {
     struct canceller canceller;
 
@@ -141,7 +141,7 @@ PLAY(call_is_cancelled_by_id_and_its_turn_goes_on, SLEEPER)
     bl_buffer_done(&canceller.receipt);
 }
 
-PLAY(nobody_of_that_id_is_not_found, "replies: [{say: ok}]\n")
+PLAY(unknown_id_is_not_found, "replies: [{say: ok}]\n")
 {
     struct bl_buffer receipt;
 
@@ -228,7 +228,7 @@ static void on_event(void *context, const struct bl_event *event)
         told_completed += has(event->json, "\"stop_reason\":\"completed\"");
 }
 
-/* Each was first often enough for a race. */
+/* Returns whether each came first often enough for a race. */
 static bool has_met(unsigned long rounds, unsigned long completed, unsigned long stopped)
 {
     return completed >= rounds / 10 && stopped >= rounds / 10;
@@ -244,10 +244,9 @@ static int race_main(void *argument)
     rig_init(rig, "replies: [{say: ok, pieces: 1}]\nrepeat: true\n");
     rig->options.listener = &listener;
     rig->options.limits.compact_after_turns = 2;
-    /* On a busy machine the delay at which the two meet changes all the time: more rounds find it.
-     */
+    /* On a busy machine the delay at which the two meet varies: more rounds find it. */
     for (; i < rounds || (!has_met(rounds, completed, i - completed) && i < 10 * rounds); i++) {
-        /* Another session now and then: what it has left is counted in each round. */
+        /* A new session now and then: each round counts what the session contains. */
         if (i % SESSION_ROUNDS == 0) {
             snprintf(id, sizeof id, "race-%lu", i / SESSION_ROUNDS);
             rig->options.session.id = id;
@@ -296,11 +295,11 @@ static void cancel_and_commit_agree_in_result_events_and_file(void **state)
     racer_end(&racer);
 }
 
-SUITE(run, cmocka_unit_test(turn_is_in_the_file_when_it_has_completed),
-      cmocka_unit_test(later_run_goes_on_with_what_was_said),
+SUITE(run, cmocka_unit_test(completed_turn_is_in_the_file),
+      cmocka_unit_test(later_run_continues_the_conversation),
       cmocka_unit_test(run_is_cancelled_by_id_and_the_receipt_is_answered_when_all_is_quiet),
-      cmocka_unit_test(call_is_cancelled_by_id_and_its_turn_goes_on),
-      cmocka_unit_test(nobody_of_that_id_is_not_found),
+      cmocka_unit_test(call_is_cancelled_by_id_and_its_turn_continues),
+      cmocka_unit_test(unknown_id_is_not_found),
       cmocka_unit_test(request_is_answered_from_the_record),
       cmocka_unit_test(request_whose_turn_was_interrupted_and_kept_is_run_again),
       cmocka_unit_test(deadline_ends_a_silent_model_and_a_tool_that_hangs),

@@ -3,7 +3,7 @@
 #define USER    "config/belay/config.yaml"
 #define PROJECT "work/.belay/config.yaml"
 
-/* The files of the folder, and what they say; freed by settled_done. */
+/* The files of the folder, and their settings; freed by settled_done. */
 struct settled {
     struct bl_config *config;
     struct bl_settings settings;
@@ -73,7 +73,7 @@ static void permissions_hooks_and_variables_are_read(void **state)
     assert_int_equal(settled.code, 0);
     assert_string_equal(settled.settings.permission_mode, "read-only");
     expect_texts(settled.settings.allow, "bash(git *);network;write(src/**);");
-    /* What a project forbids is forbidden besides. */
+    /* A project's denials are added. */
     expect_texts(settled.settings.deny, "mcp__db__*;bash(rm *);write;");
     expect_texts(settled.settings.env_allow, "GITHUB_TOKEN;_x9;V;" NAME_OF_128 ";");
     assert_non_null(settled.settings.hooks);
@@ -103,7 +103,7 @@ static void the_example_is_read(void **state)
     settled_done(&settled);
 }
 
-static void what_is_not_said_is_empty(void **state)
+static void missing_settings_are_empty(void **state)
 {
     static const char *const files[] = {NULL, "", "model: script/x\n",
                                         "permissions: {}\nhooks: []\nenv_allow: []\n"};
@@ -135,14 +135,14 @@ static void every_mistake_names_its_place(void **state)
         {"permissions: {modes: auto}\n", ":1:15: unknown member \"modes\" in permissions",
          "did you mean \"mode\"?"},
         {"permissions: {mode: readonly}\n",
-         ":1:21: mode: expected one of ask, auto, read-only, yolo", "did you mean \"read-only\"?"},
+         ":1:21: mode: expected one of ask, auto, read-only, yolo, plan",
+         "did you mean \"read-only\"?"},
         {"permissions: {allow: bash}\n", ":1:22: allow: expected a list of strings, found a string",
          ""},
         {"permissions:\n  deny:\n    - bash\n    - 'bash(git'\n",
-         ":4:7: that is not a rule: there is no ')' at the end (at character 9)",
-         "TOOL or TOOL(PATTERN)"},
+         ":4:7: invalid rule: missing ')' at the end (at character 9)", "TOOL or TOOL(PATTERN)"},
         {"permissions: {allow: ['is not a rule: x']}\n",
-         ":1:23: that is not a rule: this cannot stand in the name of a tool (at character 3)", ""},
+         ":1:23: invalid rule: invalid character in the name of a tool (at character 3)", ""},
         {"permissions:\n  deny:\n    - bash\n    - 'bsh(rm *)'\n",
          ":4:7: unknown tool in a rule of deny", "did you mean 'bash'?"},
         {"permissions: {allow: ['Read(**)']}\n", ":1:23: unknown tool in a rule of allow",
@@ -162,22 +162,22 @@ static void every_mistake_names_its_place(void **state)
         {"hooks: [{command: x}]\n",
          ":1:9: when: missing; expected one of before_tool, after_tool, turn_start, turn_end, stop",
          "before_tool"},
-        {"hooks: [{when: stop}]\n", ":1:9: command: missing; expected a command that is not empty",
+        {"hooks: [{when: stop}]\n", ":1:9: command: missing; expected a non-empty command",
          "before_tool"},
         {"hooks: [{when: before, command: x}]\n",
          ":1:16: when: expected one of before_tool, after_tool, turn_start, turn_end, stop",
          "did you mean \"before_tool\"?"},
         {"hooks: [{when: stop, comand: x}]\n", ":1:22: unknown member \"comand\" in a hook",
          "did you mean \"command\"?"},
-        {"hooks: [{when: stop, command: ' '}]\n",
-         ":1:31: command: expected a command that is not empty", ""},
+        {"hooks: [{when: stop, command: ' '}]\n", ":1:31: command: expected a non-empty command",
+         ""},
         {"hooks: [{when: stop, command: \"a\\0b\"}]\n",
-         ":1:31: command: expected a command that is not empty", ""},
+         ":1:31: command: expected a non-empty command", ""},
         {"hooks: [{when: stop, command: x, tools: bash}]\n",
-         ":1:34: tools are chosen for before_tool and after_tool alone", ""},
+         ":1:34: tools is allowed only with before_tool and after_tool", ""},
         {"hooks: [{when: after_tool, command: x, tools: 'bash, edit'}]\n",
-         ":1:47: invalid pattern in tools (expected a tool's name, with or without stars)",
-         "another hook"},
+         ":1:47: invalid pattern in tools (expected a tool's name, optionally with *)",
+         "one hook for each tool"},
         {"hooks: [{when: stop, command: x, timeout: 0}]\n",
          ":1:43: timeout: expected a duration above zero such as 20ms, 90s or 1.5h (a number alone "
          "is seconds)",
@@ -224,12 +224,12 @@ static void a_projects_file_opens_nothing_and_runs_nothing(void **state)
         const char *text;
         const char *message;
     } cases[] = {
-        {"permissions: {mode: yolo}\n", ":1:15: a project's file does not define mode"},
+        {"permissions: {mode: yolo}\n", ":1:15: a project's file must not define mode"},
         {"permissions: {deny: [], allow: [bash]}\n",
-         ":1:25: a project's file does not define allow"},
+         ":1:25: a project's file must not define allow"},
         {"hooks: [{when: turn_start, command: evil}]\n",
-         ":1:1: a project's file does not define hooks"},
-        {"env_allow: [SECRET]\n", ":1:1: a project's file does not define env_allow"},
+         ":1:1: a project's file must not define hooks"},
+        {"env_allow: [SECRET]\n", ":1:1: a project's file must not define env_allow"},
     };
     struct folder *folder = *state;
     char expected[4400];
@@ -242,7 +242,7 @@ static void a_projects_file_opens_nothing_and_runs_nothing(void **state)
         assert_int_equal(settled.error.kind, BL_KIND_POLICY);
         snprintf(expected, sizeof expected, "%s%s", folder_path(folder, PROJECT), cases[i].message);
         assert_string_equal(settled.error.message, expected);
-        assert_non_null(strstr(settled.error.hint, "of permissions it may only deny"));
+        assert_non_null(strstr(settled.error.hint, "a project may only deny permissions"));
         assert_non_null(strstr(settled.error.hint, folder_path(folder, USER)));
         settled_done(&settled);
     }
@@ -250,13 +250,13 @@ static void a_projects_file_opens_nothing_and_runs_nothing(void **state)
     settle(folder, &settled);
     assert_int_equal(settled.code, BL_EPARSE);
     snprintf(expected, sizeof expected,
-             "%s:1:22: that is not a rule: it begins with the name of a tool (at character 1)",
+             "%s:1:22: invalid rule: expected the name of a tool (at character 1)",
              folder_path(folder, PROJECT));
     assert_string_equal(settled.error.message, expected);
     settled_done(&settled);
 }
 
-static void there_are_limits_on_rules_and_hooks(void **state)
+static void rules_and_hooks_are_limited(void **state)
 {
     struct folder *folder = *state;
     struct settled settled;
@@ -287,7 +287,7 @@ static void there_are_limits_on_rules_and_hooks(void **state)
 }
 
 SUITE(settings, IN_FOLDER(permissions_hooks_and_variables_are_read), IN_FOLDER(the_example_is_read),
-      IN_FOLDER(what_is_not_said_is_empty), IN_FOLDER(every_mistake_names_its_place),
+      IN_FOLDER(missing_settings_are_empty), IN_FOLDER(every_mistake_names_its_place),
       IN_FOLDER(a_hook_before_a_mistake_is_not_kept),
       IN_FOLDER(a_projects_file_opens_nothing_and_runs_nothing),
-      IN_FOLDER(there_are_limits_on_rules_and_hooks));
+      IN_FOLDER(rules_and_hooks_are_limited));

@@ -24,7 +24,7 @@ RIG(sub_agent_answers_its_parent_and_its_session_is_its_own_linked_and_not_liste
     CHECK_EQUAL(rig_told(rig, BL_EVENT_SUBAGENT_ENDED), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_STARTED), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_RUN_ENDED), 1);
-    /* Events of the child name it. */
+    /* Events of the child have its id. */
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"turn_started\"", "\"agent\":\"agt_"), 1);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_started\"", "\"name\":\"scout\""), 1);
     const struct bl_store_summary *child = rig_child(rig, "scout");
@@ -53,7 +53,7 @@ RIG(several_run_at_once,
                 2);
 }
 
-RIG(what_it_says_comes_back_bounded,
+RIG(answer_of_a_sub_agent_is_bounded,
     "replies:\n  - {tools: [" TASK("talker", "talk") "]}\n  - say: done\n")
 {
     struct bl_buffer script;
@@ -75,7 +75,7 @@ RIG(what_it_says_comes_back_bounded,
     bl_buffer_done(&script);
 }
 
-RIG(it_has_the_tools_of_its_persona_and_an_unknown_one_is_a_result,
+RIG(sub_agent_has_only_the_tools_of_its_persona,
     "replies:\n  - {tools: [" TASK("nobody", "x") ", " TASK("reader", "x") "]}\n  - say: done\n")
 {
     static const char *const tools[] = {"re*", "ls", NULL};
@@ -92,16 +92,16 @@ RIG(it_has_the_tools_of_its_persona_and_an_unknown_one_is_a_result,
     CHECK(has(rig_export(rig, rig_child(rig, "reader")->id), "there is no tool 'bash'"));
 }
 
-RIG(one_that_cannot_begin_is_an_error_result,
+RIG(sub_agent_that_cannot_start_is_an_error_result,
     "replies:\n  - {tools: [" TASK("lost", "x") "]}\n  - say: without it\n")
 {
     rig_persona(rig, "lost", NULL)->model = "nowhere";
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
-    CHECK(has(rig_export(rig, "rig"), "could not begin: there is no model 'nowhere'"));
+    CHECK(has(rig_export(rig, "rig"), "could not start: there is no model 'nowhere'"));
 }
 
-RIG(one_that_fails_or_runs_out_of_time_is_an_error_result,
+RIG(sub_agent_that_fails_or_times_out_is_an_error_result,
     "replies:\n  - {tools: [" TASK("failing", "x") ", " TASK("slow", "x") "]}\n  - say: so\n")
 {
     rig_persona(rig, "failing", "replies:\n  - error: {status: 400, message: nonsense}\n");
@@ -110,15 +110,15 @@ RIG(one_that_fails_or_runs_out_of_time_is_an_error_result,
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     struct bl_text exported = rig_export(rig, "rig");
-    CHECK(has(exported, "did not come to its end: it failed: "));
-    CHECK(has(exported, "did not come to its end: its time was up"));
+    CHECK(has(exported, "did not complete: it failed: "));
+    CHECK(has(exported, "did not complete: its deadline was reached"));
     CHECK_EQUAL(rig->result.run.receipt.size, 0);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"subagent_ended\"", "\"stop_reason\":\"timeout\""), 1);
-    /* The stop was for the child alone, and so is its receipt. */
+    /* The stop and its receipt are for the child alone. */
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"receipt\"", "\"agent\":\"agt_"), 1);
 }
 
-RIG(what_it_committed_stays_when_the_turn_of_its_parent_is_rejected,
+RIG(turns_of_a_sub_agent_stay_when_the_parents_turn_is_rejected,
     "replies:\n  - {tools: [" TASK("keeper", "x") "]}\n  - error: {status: 400}\n")
 {
     rig_persona(rig, "keeper", "replies:\n  - say: kept\n");
@@ -150,8 +150,8 @@ struct canceller {
     int code;
 };
 
-/* Stops the child whose model is silent, by its id, once both have begun; then lets the other go
- * on. */
+/* Stops the child whose model is silent, by its id, once both have begun; then lets the other one
+ * continue. */
 static int cancel_main(void *argument)
 {
     struct canceller *canceller = argument;
@@ -179,7 +179,7 @@ static int cancel_main(void *argument)
     return 0;
 }
 
-RIG(stopping_one_child_leaves_its_siblings_and_its_parent_which_gets_a_result_that_says_so,
+RIG(stopping_one_child_leaves_its_siblings_and_gives_its_parent_a_result,
     "replies:\n  - {tools: [" TASK("silent", "x") ", " TASK("busy", "x") "]}\n  - say: one came\n")
 {
     struct canceller canceller = {.rig = rig, .code = -1};
@@ -198,14 +198,14 @@ RIG(stopping_one_child_leaves_its_siblings_and_its_parent_which_gets_a_result_th
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK(bl_text_equal(rig_turn(rig)->output, BL_TEXT("one came")));
     CHECK_EQUAL(rig->result.run.receipt.size, 0);
-    /* The receipt is of the child. */
+    /* The receipt is for the child. */
     struct bl_text receipt = bl_buffer_text(&canceller.receipt);
     CHECK(has(receipt, canceller.id));
     CHECK(has(receipt, "\"reason\":\"user\"") && has(receipt, "\"survivors\":0"));
     CHECK(has(receipt, "\"kind\":\"model\""));
     struct bl_text exported = rig_export(rig, "rig");
-    CHECK(has(exported, "did not come to its end: it was stopped (user, belay cancel)"));
-    CHECK(has(exported, "What it had said:\\nhm"));
+    CHECK(has(exported, "did not complete: it was stopped (user, belay cancel)"));
+    CHECK(has(exported, "Its answer so far:\\nhm"));
     CHECK(has(exported, "\"text\":\"worked\",\"is_error\":false"));
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 1);
     CHECK(has(rig_export(rig, rig_child(rig, "silent")->id), canceller.id));
@@ -217,11 +217,10 @@ RIG(stopping_one_child_leaves_its_siblings_and_its_parent_which_gets_a_result_th
 SUITE(
     task,
     cmocka_unit_test(sub_agent_answers_its_parent_and_its_session_is_its_own_linked_and_not_listed),
-    cmocka_unit_test(several_run_at_once), cmocka_unit_test(what_it_says_comes_back_bounded),
-    cmocka_unit_test(it_has_the_tools_of_its_persona_and_an_unknown_one_is_a_result),
-    cmocka_unit_test(one_that_cannot_begin_is_an_error_result),
-    cmocka_unit_test(one_that_fails_or_runs_out_of_time_is_an_error_result),
-    cmocka_unit_test(what_it_committed_stays_when_the_turn_of_its_parent_is_rejected),
+    cmocka_unit_test(several_run_at_once), cmocka_unit_test(answer_of_a_sub_agent_is_bounded),
+    cmocka_unit_test(sub_agent_has_only_the_tools_of_its_persona),
+    cmocka_unit_test(sub_agent_that_cannot_start_is_an_error_result),
+    cmocka_unit_test(sub_agent_that_fails_or_times_out_is_an_error_result),
+    cmocka_unit_test(turns_of_a_sub_agent_stay_when_the_parents_turn_is_rejected),
     cmocka_unit_test(agents_are_so_deep_and_no_deeper),
-    cmocka_unit_test(
-        stopping_one_child_leaves_its_siblings_and_its_parent_which_gets_a_result_that_says_so));
+    cmocka_unit_test(stopping_one_child_leaves_its_siblings_and_gives_its_parent_a_result));

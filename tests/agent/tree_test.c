@@ -1,4 +1,4 @@
-/* One stop ends a tree of agents, each of them in another state, with one receipt. */
+/* One stop ends a tree of agents, each in another state, with one receipt. */
 #include "helpers.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@ static bool has(struct bl_text text, const char *part)
 #define TASK(agent)   "{name: task, input: {agent: " agent ", prompt: \"be " agent "\"}}"
 #define BASH(command) "replies:\n  - {tools: [{name: bash, input: {command: \"" command "\"}}]}\n"
 
-/* An agent of the tree, what it does, and the file that says that it does it (NULL: it tells of
- * text, or of nothing). */
+/* An agent of the tree, its script, and the file that shows that it has reached its state (NULL: an
+ * event shows it, or nothing). */
 static const struct state {
     const char *persona;
     const char *script;
@@ -32,7 +32,7 @@ static const struct state {
     {"many", BASH("for i in $(seq 40); do sleep 600 & done; touch many; wait"), "many"},
     {"asking", "replies:\n  - {tools: [{name: write, input: {path: never, content: x}}]}\n", NULL},
     {"hooked", "replies:\n  - {tools: [{name: glob, input: {pattern: \"*\"}}]}\n", "hook"},
-    /* Above others. */
+    /* With agents below. */
     {"lead",
      "replies:\n  - {tools: [" TASK("fifo") ", " TASK("asking") ", " TASK("hooked") ", " TASK(
          "chief") "]}\n",
@@ -40,7 +40,7 @@ static const struct state {
     {"chief", "replies:\n  - {tools: [" TASK("many") ", " TASK("deaf") "]}\n", NULL},
 };
 
-/* Ten wide; lead has four of its own, and one of these two: sixteen, three deep. */
+/* The root has ten, lead has four, and one of these has two: sixteen agents, three levels deep. */
 #define MODELS TASK("silent") ", " TASK("halfway") ", " TASK("backoff")
 #define TOOLS  TASK("plain") ", " TASK("session") ", " TASK("double") ", " TASK("nohup")
 #define OTHERS TASK("frozen") ", " TASK("plain") ", " TASK("lead")
@@ -71,16 +71,16 @@ static int stop_main(void *argument)
 }
 
 static int never_answer(void *context BL_UNUSED, const struct bl_question *question BL_UNUSED,
-                        enum bl_reply *ret_reply BL_UNUSED)
+                        struct bl_answer *ret_answer BL_UNUSED)
 {
     return bl_sleep(BL_NEVER / 2);
 }
 
-/* What a receipt holds, with what is nested. */
+/* The contents of a receipt, nested units included. */
 struct tally {
     size_t agents, models, tools, commands;
     size_t deepest;
-    struct bl_buffer names; /* of agents, a space before and behind each */
+    struct bl_buffer names; /* of agents, each between spaces */
 };
 
 static void tally_units(const struct bl_json *units, size_t depth, struct tally *tally)
@@ -99,7 +99,7 @@ static void tally_units(const struct bl_json *units, size_t depth, struct tally 
         bl_buffer_printf(&tally->names, " " BL_TEXT_FORMAT " ", BL_TEXT_ARG(name));
         CHECK(bl_text_equal(bl_json_text(bl_json_get(unit, BL_TEXT("fate"))), BL_TEXT("aborted")));
         CHECK(bl_json_is(bl_json_get(unit, BL_TEXT("units")), BL_JSON_ARRAY));
-        /* Who waits for an answer has nothing at work; every other names what it was at. */
+        /* An agent that waits for an answer has no running unit; every other one lists its own. */
         CHECK(bl_json_size(bl_json_get(unit, BL_TEXT("units"))) > 0 ||
               bl_text_equal(name, BL_TEXT("asking")));
         if (depth + 1 > tally->deepest)
@@ -137,7 +137,7 @@ static void check_receipt(struct rig *rig)
     bl_buffer_done(&tally.names);
 }
 
-/* All sessions are valid and free, and the next turn works. */
+/* All sessions are valid and released, and the next turn works. */
 static void check_sessions(struct rig *rig)
 {
     struct bl_list list;

@@ -1,5 +1,5 @@
 /* After any stop a session is valid for every provider, and the next turn works: real parts, and
- * stops at random points. What is sent then goes to a server that checks it, in each format. */
+ * stops at random points. The conversation is then sent to a checking server, in each format. */
 #include "helpers.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 static const enum bl_api apis[] = {BL_API_ANTHROPIC, BL_API_OPENAI, BL_API_OPENAI_RESPONSES,
                                    BL_API_OLLAMA};
 
-/* Words of everything that an answer can hold; some of them ask for several calls at once. */
+/* Scripts with everything that an answer can contain; some make several calls at once. */
 #define CHILD                                                                                      \
     "replies:\n"                                                                                   \
     "  - {say: mine, tools: [{name: ls}, {name: glob, input: {pattern: \"*\"}}]}\n"                \
@@ -33,15 +33,15 @@ struct server {
     unsigned refused;
 };
 
-static void note(void *context, struct bl_text line)
+static void note(void *context, const struct bl_script_served *served)
 {
     struct server *server = context;
 
-    if (bl_text_find(line, BL_TEXT("\"status\":200")) >= 0) {
+    if (served->status == 200) {
         server->answered++;
     } else {
         server->refused++;
-        print_error(BL_TEXT_FORMAT "\n", BL_TEXT_ARG(line));
+        print_error(BL_TEXT_FORMAT ": %d\n", BL_TEXT_ARG(served->path), served->status);
     }
 }
 
@@ -61,7 +61,7 @@ static void serve(struct server *server, struct bl_nursery *nursery)
 
 struct play {
     struct bl_random random;
-    uint64_t stop_at;   /* the event; counted over all agents */
+    uint64_t stop_at;   /* the number of the event; counted over all agents */
     uint64_t inject_at; /* 0: never */
     uint64_t events;
     unsigned stopped;
@@ -102,7 +102,7 @@ static void stopped_turn(struct rig *rig, struct play *play)
     rig_close(rig);
 }
 
-/* The same session goes to a model behind HTTP. */
+/* Sends the same session to a model behind HTTP. */
 static void next_turn(struct rig *rig, struct server *server, enum bl_api api)
 {
     bool version = api == BL_API_OPENAI || api == BL_API_OPENAI_RESPONSES;
@@ -141,7 +141,7 @@ static int play_main(void *argument)
     rig_persona(rig, "child", CHILD);
     rig->extra = &play;
     for (unsigned long i = 0; i < rounds; i++) {
-        /* Every other session has little room, so that turns leave it by summaries. */
+        /* Every other session has a small context, so that turns are summarized. */
         unsigned room = i / 8 % 2 == 0 ? 1000000 : 500;
         snprintf(id, sizeof id, "valid-%lu", i / 8);
         rig->options.session.id = id;

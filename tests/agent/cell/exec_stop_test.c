@@ -1,4 +1,4 @@
-/* `exec` that is stopped: its cell ends, and what is said of it is what is known. */
+/* A stopped `exec`: its cell ends, and only its known outcome is reported. */
 #include <signal.h>
 
 #include "cell_rig.h"
@@ -11,7 +11,7 @@ static bool has(struct bl_text text, const char *part)
 
 #define SLEEP "await new Promise(r => setTimeout(r, 60000));"
 
-/* The call of `exec` under way, and when it was stopped. */
+/* The `exec` call in progress, and the time of its stop. */
 static struct bl_scope *call_scope;
 static uint64_t stopped_ns;
 static uint64_t ended_ns;
@@ -43,7 +43,7 @@ static void stop_the_call(struct cast *cast, const struct bl_event *event)
         stop_now(cast);
 }
 
-/* When the cell is at work for sure. */
+/* The cell certainly runs at this time. */
 static void stop_after_a_nested_call(struct cast *cast, const struct bl_event *event)
 {
     follow(event);
@@ -62,7 +62,7 @@ static int without_fault(void **state BL_UNUSED)
     return unsetenv("BELAY_FAULT");
 }
 
-/* ---- What terminate answers ------------------------------------------------------------------ */
+/* ---- Answers of terminate -------------------------------------------------------------------- */
 
 CAST(completed_meanwhile, EXEC("text(`first`); await tools.ls({}); text(`last`)"), WAIT(""),
      SAY("done"))
@@ -73,7 +73,7 @@ CAST(completed_meanwhile, EXEC("text(`first`); await tools.ls({}); text(`last`)"
     CHECK(cast_has(cast, 0, ": completed\n"));
     CHECK(cast_has(cast, 0, "Output:\nfirst\nlast"));
     CHECK(has(rig_turn(rig)->json, "\"status\":\"stopped\""));
-    /* Nothing terminal before terminate's reply, and one in all. */
+    /* No end before terminate's answer, and only one in all. */
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 0);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"completed\""), 1);
@@ -89,7 +89,7 @@ static void C35_cell_that_completes_while_it_is_terminated_is_completed_with_its
     with_fault("cell.terminate.asked=delay:300", completed_meanwhile, state);
 }
 
-/* None is tried after the first that is answered: the fifth would fail. */
+/* No attempt follows the first answer: the fifth would fail. */
 CAST(stopped_alone, EXEC("text(`partial`); for (;;) await null"), EXEC("text(`next`)"), SAY("done"))
 {
     cast->on_event = stop_the_call;
@@ -103,14 +103,15 @@ CAST(stopped_alone, EXEC("text(`partial`); for (;;) await null"), EXEC("text(`ne
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 2);
 }
 
-static void call_that_is_stopped_alone_ends_its_cell_and_its_turn_goes_on(void **state)
+static void call_that_is_stopped_alone_ends_its_cell_and_its_turn_continues(void **state)
 {
     with_fault("cell.terminate.asked=fail@5", stopped_alone, state);
 }
 
-/* ---- Nobody can say -------------------------------------------------------------------------- */
+/* ---- Unknown outcomes ------------------------------------------------------------------------ */
 
-CAST(nobody_answers, EXEC(SLEEP), SAY("one"), SAY("two"), WAIT(""), SAY("three"))
+CAST(unknown_cell_is_settled_by_a_later_answer, EXEC(SLEEP), SAY("one"), SAY("two"), WAIT(""),
+     SAY("three"))
 {
     cast->on_event = stop_the_call;
     CHECK_EQUAL(rig_run(rig, "go"), 0);
@@ -123,7 +124,9 @@ CAST(nobody_answers, EXEC(SLEEP), SAY("one"), SAY("two"), WAIT(""), SAY("three")
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"unknown\""), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_SETTLED), 0);
     CHECK(!has(rig_export(rig, "rig"), "\"status\":\"failed\""));
-    /* The host is back: one further event settles it. */
+    CHECK(has(rig_export(rig, "rig"), "\"name\":\"cells\",\"checkpoint\":[{\"cell\":\"c-"));
+    CHECK(has(rig_export(rig, "rig"), "\",\"generation\":0,\"told\":false,\"unsettled\":true}]}"));
+    /* The host answers again: one more event settles it. */
     unsetenv("BELAY_FAULT");
     cast->on_event = NULL;
     CHECK_EQUAL(rig_run(rig, "on"), 0);
@@ -141,15 +144,15 @@ CAST(nobody_answers, EXEC(SLEEP), SAY("one"), SAY("two"), WAIT(""), SAY("three")
 static void C36_every_terminate_failing_is_unknown_and_is_settled_when_the_host_is_back(
     void **state)
 {
-    with_fault("cell.terminate.asked=fail", nobody_answers, state);
+    with_fault("cell.terminate.asked=fail", unknown_cell_is_settled_by_a_later_answer, state);
 }
 
-CAST(nobody_answers_at_all, EXEC(SLEEP), SAY("one"))
+CAST(unknown_cell_stays_unknown_without_an_answer, EXEC(SLEEP), SAY("one"))
 {
     cast->on_event = stop_the_call;
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK(cast_has(cast, 0, ": unknown\n"));
-    /* A try that hangs is given up, and so are all of them. */
+    /* An attempt that hangs is abandoned, and so are all of them. */
     CHECK(figure_between("C36 unknown when terminate never answers",
                          (double)(ended_ns - stopped_ns) / MS, 1900, 2100));
 }
@@ -158,7 +161,8 @@ static void C36_terminate_that_never_answers_is_unknown_in_two_seconds(void **st
 {
     if (!figure_taking())
         suite_skip_unless_soak();
-    with_fault("cell.terminate.stopped=delay:2500", nobody_answers_at_all, state);
+    with_fault("cell.terminate.stopped=delay:2500", unknown_cell_stays_unknown_without_an_answer,
+               state);
 }
 
 static int stop_main(void *argument BL_UNUSED)
@@ -170,7 +174,7 @@ static int stop_main(void *argument BL_UNUSED)
 
 static struct bl_nursery *stoppers;
 
-/* The second call: the first has opened all that there is to open. */
+/* In the second call: the first has opened everything. */
 static void stop_soon(struct cast *cast, const struct bl_event *event)
 {
     follow(event);
@@ -190,7 +194,7 @@ CAST(never_acknowledged, EXEC("await tools.bash({command: `touch ran`})"),
     bl_nursery_done(&nursery);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_CREATED), 0);
-    CHECK(cast_has(cast, 0, "No cell was made: "));
+    CHECK(cast_has(cast, 0, "No cell was created: "));
     CHECK(cast_has(cast, 1, ": missing\n"));
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"never_started\""), 1);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
@@ -206,23 +210,23 @@ CAST(no_host, EXEC("text(`x`)"), SAY("done"))
 {
     CHECK_EQUAL(rig_run(rig, "go"), 0);
     CHECK_EQUAL(rig->result.run.end, BL_TURN_COMPLETED);
-    CHECK(cast_has(cast, 0, "No cell can be made here: "));
+    CHECK(cast_has(cast, 0, "No cell can be created here: "));
     CHECK(cast->errors[0]);
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_CREATED), 0);
 }
 
-/* It does not start with such a variable. */
-static void where_the_host_does_not_start_no_cell_is_made(void **state)
+/* The host does not start with such a variable. */
+static void without_a_host_no_cell_is_created(void **state)
 {
     with_fault("nonsense", no_host, state);
 }
 
-/* ---- Calls that nobody awaits ---------------------------------------------------------------- */
+/* ---- Calls without await --------------------------------------------------------------------- */
 
 static uint64_t settled_ns;
 static size_t left_at_the_end;
 
-/* The answer to the last call settles the cell. */
+/* The result of the last call settles the cell. */
 static void follow_the_last_call(struct cast *cast, const struct bl_event *event)
 {
     follow(event);
@@ -232,7 +236,7 @@ static void follow_the_last_call(struct cast *cast, const struct bl_event *event
         left_at_the_end = rig_processes(cast->rig);
 }
 
-CAST(C39_calls_that_nobody_awaited_leave_no_process,
+CAST(C39_calls_without_await_leave_no_process,
      EXEC("tools.bash({command: `touch one; sleep 60`}); "
           "tools.bash({command: `setsid sleep 60 & touch two; sleep 60`}); "
           "await tools.bash({command: `while [ ! -e one -o ! -e two ]; do sleep 0.01; done; "
@@ -253,10 +257,10 @@ CAST(C39_calls_that_nobody_awaited_leave_no_process,
     CHECK_EQUAL(left_at_the_end, 0);
 }
 
-/* ---- Nobody gives permission ----------------------------------------------------------------- */
+/* ---- Unanswered questions -------------------------------------------------------------------- */
 
 static int never_answer(void *context BL_UNUSED, const struct bl_question *question BL_UNUSED,
-                        enum bl_reply *ret_reply BL_UNUSED)
+                        struct bl_answer *ret_answer BL_UNUSED)
 {
     return bl_sleep(600 * BL_NS_PER_S);
 }
@@ -333,7 +337,7 @@ CAST(C37_stop_of_a_turn_ends_its_cell_and_nested_calls_and_names_the_background_
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", cast->first), 0);
     CHECK_EQUAL(rig_processes(rig), 0);
     cast->at = 3;
-    /* The third runs, and partial output of both is still to be had. */
+    /* The third still runs, and partial output of both is available. */
     CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
     CHECK(cast_has(cast, 2, ": running\n"));
     CHECK(cast_has(cast, 3, ": terminated (parent)\n"));
@@ -377,7 +381,7 @@ static int cancel_cell(void *argument)
     return 0;
 }
 
-CAST(cell_is_cancelled_by_its_id_and_its_turn_goes_on,
+CAST(cell_is_cancelled_by_its_id_and_its_turn_continues,
      EXEC("text(`had`); await tools.bash({command: `touch at-work; sleep 60`})"), SAY("done"))
 {
     struct bl_nursery nursery;
@@ -404,7 +408,7 @@ CAST(deadline_of_a_cell_ends_it, EXEC_WITH("text(`x`); for (;;);", "'timeout_ms'
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"origin\":\"deadline\""), 1);
 }
 
-/* ---- At any moment --------------------------------------------------------------------------- */
+/* ---- Random stops ---------------------------------------------------------------------------- */
 
 struct random_stop {
     struct rig *rig;
@@ -420,7 +424,7 @@ static int stop_at_random(void *argument)
     return 0;
 }
 
-/* Of the cells that were told of as created, each has one end. */
+/* Checks that each created cell has one end. */
 static void check_ends(struct rig *rig)
 {
     struct bl_text rest = bl_buffer_text(&rig->events), line;
@@ -476,7 +480,7 @@ SUITE(exec_stop,
       cmocka_unit_test_teardown(
           C35_cell_that_completes_while_it_is_terminated_is_completed_with_its_output,
           without_fault),
-      cmocka_unit_test_teardown(call_that_is_stopped_alone_ends_its_cell_and_its_turn_goes_on,
+      cmocka_unit_test_teardown(call_that_is_stopped_alone_ends_its_cell_and_its_turn_continues,
                                 without_fault),
       cmocka_unit_test_teardown(
           C36_every_terminate_failing_is_unknown_and_is_settled_when_the_host_is_back,
@@ -485,13 +489,13 @@ SUITE(exec_stop,
                                 without_fault),
       cmocka_unit_test_teardown(C36_create_that_was_never_acknowledged_is_never_started,
                                 without_fault),
-      cmocka_unit_test_teardown(where_the_host_does_not_start_no_cell_is_made, without_fault),
-      cmocka_unit_test(C39_calls_that_nobody_awaited_leave_no_process),
+      cmocka_unit_test_teardown(without_a_host_no_cell_is_created, without_fault),
+      cmocka_unit_test(C39_calls_without_await_leave_no_process),
       cmocka_unit_test(C40_open_question_delays_neither_a_yield_nor_a_stop),
       cmocka_unit_test(
           C37_stop_of_a_turn_ends_its_cell_and_nested_calls_and_names_the_background_cell),
       cmocka_unit_test(
           turn_that_is_stopped_in_the_first_observation_of_a_background_cell_leaves_it_running),
-      cmocka_unit_test(cell_is_cancelled_by_its_id_and_its_turn_goes_on),
+      cmocka_unit_test(cell_is_cancelled_by_its_id_and_its_turn_continues),
       cmocka_unit_test(deadline_of_a_cell_ends_it),
       cmocka_unit_test(every_cell_has_one_end_whenever_its_turn_is_stopped));

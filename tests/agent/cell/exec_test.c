@@ -1,4 +1,4 @@
-/* The tool `exec`: what it is asked, what it answers, and what cells do. */
+/* The tool `exec`: its input, its answers, and its cells. */
 #include "agent/parts.h"
 
 #include "cell_rig.h"
@@ -15,9 +15,9 @@ static bool is(struct bl_text text, const char *string)
 
 /* ---- The pragma ------------------------------------------------------------------------------ */
 
-/* The request of an input, with ' for ". False: `*ret_problem`. */
-static bool read_request(struct bl_arena *arena, const char *input, struct exec_request *request,
-                         struct bl_text *problem)
+/* Reads the input, with ' for ". False: `*ret_problem`. */
+static bool read_request(struct bl_arena *arena, const char *input,
+                         struct agent_exec_input *request, struct bl_text *problem)
 {
     struct bl_text text = bl_arena_text(arena, bl_text_from(input));
     const struct bl_json *value;
@@ -26,13 +26,13 @@ static bool read_request(struct bl_arena *arena, const char *input, struct exec_
         if (text.data[i] == '\'')
             ((char *)(uintptr_t)text.data)[i] = '"';
     assert_int_equal(bl_json_read(arena, text, NULL, &value, NULL), 0);
-    return exec_request_read(arena, value, request, problem);
+    return exec_input_read(arena, value, request, problem);
 }
 
 static void without_a_pragma_the_defaults_hold(void **state BL_UNUSED)
 {
     struct bl_arena arena = {0};
-    struct exec_request request;
+    struct agent_exec_input request;
     struct bl_text problem;
 
     assert_true(read_request(&arena, "{'source':'text(1)\\ntext(2)'}", &request, &problem));
@@ -55,7 +55,7 @@ static void pragma_becomes_an_empty_line_and_an_argument_wins_over_it(void **sta
         "'yield_time_ms':5,'max_output_tokens':7,'timeout_ms':9,'background':true}",
     };
     struct bl_arena arena = {0};
-    struct exec_request request;
+    struct agent_exec_input request;
     struct bl_text problem;
 
     for (size_t i = 0; i < BL_COUNT(inputs); i++) {
@@ -66,38 +66,39 @@ static void pragma_becomes_an_empty_line_and_an_argument_wins_over_it(void **sta
         assert_int_equal(request.timeout_ms, 9);
         assert_true(request.background);
     }
-    /* Not one, and not meant to be. */
+    /* Not a pragma, and not meant to be one. */
     assert_true(read_request(&arena, "{'source':'// @executor: me\\nx()'}", &request, &problem));
     assert_true(is(request.source, "// @executor: me\nx()"));
     assert_true(read_request(&arena, "{'source':'x()\\n// @exec: {]'}", &request, &problem));
     bl_arena_done(&arena);
 }
 
-static void anything_wrong_in_a_pragma_or_nothing_after_it_is_an_error(void **state BL_UNUSED)
+static void invalid_pragma_or_missing_code_is_an_error(void **state BL_UNUSED)
 {
     static const struct {
         const char *source, *said;
     } cases[] = {
         {"// @exec", "a colon and a JSON object"},
         {"// @exec {}\\nx()", "a colon and a JSON object"},
-        {"// @exec: \\nx()", "not JSON"},
-        {"// @exec: {\\nx()", "not JSON"},
-        {"// @exec: []\\nx()", "not a JSON object"},
-        {"// @exec: {\\'yield\\':1}\\nx()", "there is no 'yield'"},
-        {"// @exec: {\\'yield_time_ms\\':1,\\'yield_time_ms\\':2}\\nx()", "not JSON"},
-        {"// @exec: {\\'yield_time_ms\\':\\'1\\'}\\nx()", "yield_time_ms must be a whole number"},
-        {"// @exec: {\\'yield_time_ms\\':-1}\\nx()", "yield_time_ms must be"},
+        {"// @exec: \\nx()", "invalid JSON"},
+        {"// @exec: {\\nx()", "invalid JSON"},
+        {"// @exec: []\\nx()", "expected an object, found an empty array."},
+        {"// @exec: {\\'yield\\':1}\\nx()",
+         "unknown member \"yield\" in the pragma; did you mean \"yield_time_ms\"? No cell"},
+        {"// @exec: {\\'yield_time_ms\\':1,\\'yield_time_ms\\':2}\\nx()", "invalid JSON"},
+        {"// @exec: {\\'yield_time_ms\\':\\'1\\'}\\nx()", "yield_time_ms: expected a whole number"},
+        {"// @exec: {\\'yield_time_ms\\':-1}\\nx()", "yield_time_ms: expected"},
         {"// @exec: {\\'yield_time_ms\\':300001}\\nx()", "from 0 to 300000"},
-        {"// @exec: {\\'yield_time_ms\\':1.5}\\nx()", "yield_time_ms must be"},
-        {"// @exec: {\\'max_output_tokens\\':0}\\nx()", "max_output_tokens must be"},
-        {"// @exec: {\\'timeout_ms\\':0}\\nx()", "timeout_ms must be"},
-        {"// @exec: {\\'timeout_ms\\':86400001}\\nx()", "timeout_ms must be"},
-        {"// @exec: {\\'background\\':1}\\nx()", "background must be true or false"},
-        {"// @exec: {}", "nothing follows it"},
-        {"// @exec: {}\\n \\n\\t", "nothing follows it"},
+        {"// @exec: {\\'yield_time_ms\\':1.5}\\nx()", "yield_time_ms: expected"},
+        {"// @exec: {\\'max_output_tokens\\':0}\\nx()", "max_output_tokens: expected"},
+        {"// @exec: {\\'timeout_ms\\':0}\\nx()", "timeout_ms: expected"},
+        {"// @exec: {\\'timeout_ms\\':86400001}\\nx()", "timeout_ms: expected"},
+        {"// @exec: {\\'background\\':1}\\nx()", "background: expected true or false"},
+        {"// @exec: {}", "no code follows it"},
+        {"// @exec: {}\\n \\n\\t", "no code follows it"},
     };
     struct bl_arena arena = {0};
-    struct exec_request request;
+    struct agent_exec_input request;
     struct bl_text problem;
     char input[256];
 
@@ -106,10 +107,10 @@ static void anything_wrong_in_a_pragma_or_nothing_after_it_is_an_error(void **st
         assert_false(read_request(&arena, input, &request, &problem));
         if (!has(problem, cases[i].said))
             fail_msg("%s: " BL_TEXT_FORMAT, cases[i].source, BL_TEXT_ARG(problem));
-        assert_true(has(problem, "The pragma in line 1 is wrong") && has(problem, "No cell"));
+        assert_true(has(problem, "Invalid pragma in line 1") && has(problem, "No cell"));
     }
     assert_false(read_request(&arena, "{'source':' \\n '}", &request, &problem));
-    assert_true(is(problem, "No cell was made: source is empty."));
+    assert_true(is(problem, "No cell was created: source is empty."));
     bl_arena_done(&arena);
 }
 
@@ -199,7 +200,7 @@ static void answers_are_written_as_they_are_to_be(void **state BL_UNUSED)
     assert_true(exec_answer_is_end(text, BL_TEXT("c-1")));
     assert_false(exec_answer_is_end(text, BL_TEXT("c-")));
     assert_false(exec_answer_is_end(text, BL_TEXT("c-12")));
-    /* Nothing behind the end of a text counts. */
+    /* No prefix of the text counts. */
     for (size_t size = 0; size < strlen("Cell c-1: terminated ("); size++)
         assert_false(exec_answer_is_end((struct bl_text){text.data, size}, BL_TEXT("c-1")));
     struct bl_text again = exec_answer_again(&arena, text);
@@ -209,7 +210,7 @@ static void answers_are_written_as_they_are_to_be(void **state BL_UNUSED)
     bl_arena_done(&arena);
 }
 
-/* The text between the line that begins with "Output" and the rest. */
+/* Returns the text between the line that begins with "Output" and the rest. */
 static struct bl_text output_of(struct bl_text text)
 {
     ptrdiff_t from = bl_text_find(text, BL_TEXT("shortened:\n"));
@@ -259,7 +260,7 @@ static void C49_shortened_text_keeps_to_its_budget_and_the_error_is_still_there(
         struct bl_text output = output_of(text);
         assert_true(output.size <= tokens * 4);
         assert_true(output.size + 70 >= tokens * 4);
-        /* What it says was left out was. */
+        /* The reported number of bytes was left out. */
         ptrdiff_t mark = bl_text_find(output, BL_TEXT("…"));
         size_t left_out = (size_t)strtoul(output.data + mark + 3, NULL, 10);
         ptrdiff_t tail = bl_text_find(output, BL_TEXT("left out…\n"));
@@ -313,7 +314,7 @@ static void output_with_nul_is_kept_whole(void **state BL_UNUSED)
 
 #define SLEEP "await new Promise(r => setTimeout(r, 60000));"
 
-CAST(cell_runs_and_what_it_prints_is_the_result, EXEC("text(1 + 1); console.log(`a`, `b`)"),
+CAST(cell_runs_and_its_output_is_the_result, EXEC("text(1 + 1); console.log(`a`, `b`)"),
      SAY("done"))
 {
     CHECK_EQUAL(rig_run(rig, "go"), 0);
@@ -331,7 +332,7 @@ CAST(cell_runs_and_what_it_prints_is_the_result, EXEC("text(1 + 1); console.log(
     CHECK_EQUAL(rig_check_valid(rig, "rig"), 1);
 }
 
-/* The end of a turn ends its cells, and none of the next one. */
+/* The end of a turn ends its cells, but none of the next turn. */
 CAST(cells_of_the_next_turn_are_its_own, EXEC("text(`a`)"), SAY("one"), EXEC("text(`b`)"),
      SAY("two"))
 {
@@ -356,7 +357,7 @@ CAST(error_has_its_lines_and_C46_the_pragma_does_not_move_them,
     CHECK(cast_has(cast, 0, "cell.mjs:3:"));
     CHECK(cast_has(cast, 1, "Error:\nSyntaxError: "));
     CHECK(cast_has(cast, 2, ": failed\n"));
-    CHECK(cast_has(cast, 3, "The pragma in line 1 is wrong: there is no 'x'"));
+    CHECK(cast_has(cast, 3, "Invalid pragma in line 1: unknown member \"x\" in"));
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_CREATED), 3);
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"cell_ended\"", "\"status\":\"failed\""), 3);
 }
@@ -374,7 +375,7 @@ CAST(C46_nested_calls_are_steps_and_their_results_are_in_the_journal_though_noth
     CHECK(has(exported, "\"result\":\"from-a-cell"));
     CHECK(has(rig_turn(rig)->json, "\"tool\":\"ls\",\"status\":\"ok\""));
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"tool_requested\"", "echo from-a-cell"), 2);
-    CHECK(cast_has(cast, 1, "Output:\nbash,read,write,edit,glob,grep,ls,todo\nundefined"));
+    CHECK(cast_has(cast, 1, "Output:\nbash,read,write,edit,glob,grep,ls,todo,fetch\nundefined"));
 }
 
 CAST(nested_call_that_fails_is_refused_or_is_one_too_many_throws,
@@ -420,7 +421,7 @@ CAST(values_are_stored_for_cells_of_later_turns_and_resumes, EXEC("store(`k`, {a
     CHECK(cast_has(cast, 1, "Output:\n{\"a\":1}\nundefined"));
 }
 
-CAST(cell_of_a_turn_ends_with_it_and_the_next_turn_can_read_what_it_had_printed,
+CAST(cell_of_a_turn_ends_with_it_and_its_output_stays_readable,
      EXEC("text(`early`); yield_control(); text(`late`); await tools.bash({command: `touch "
           "late`}); " SLEEP),
      AWAIT("late"), SAY("bye"), WAIT(""), SAY("done"))
@@ -458,7 +459,7 @@ CAST(C40_background_cell_outlives_its_turn_and_its_calls_are_served_between_turn
         if (!CHECK_EQUAL(bl_sleep(5 * MS), 0))
             return;
     CHECK(rig_has_file(rig, "between"));
-    /* It is told first, and in the store before the cell hears of it. */
+    /* It is reported first, and in the store before the cell gets the result. */
     while (!has(rig_export(rig, "rig"), "\"result\":\"between"))
         if (!CHECK_EQUAL(bl_sleep(5 * MS), 0))
             return;
@@ -475,7 +476,7 @@ CAST(C40_background_cell_outlives_its_turn_and_its_calls_are_served_between_turn
     CHECK(has(rig_export(rig, "rig"), "\"type\":\"cell_ended\""));
 }
 
-CAST(background_cell_of_one_run_ends_with_it_and_before_that_is_told,
+CAST(background_cell_of_a_run_ends_before_the_end_is_reported,
      EXEC_WITH(SLEEP, "'yield_time_ms':0,'background':true"), SAY("bye"))
 {
     CHECK_EQUAL(rig_run(rig, "go"), 0);
@@ -504,7 +505,7 @@ CAST(sub_agent_has_cells_of_its_own_in_its_own_session,
     CHECK(has(exported, "\"type\":\"cell_ended\""));
 }
 
-/* ---- What cells have to say ------------------------------------------------------------------ */
+/* ---- Notifications --------------------------------------------------------------------------- */
 
 CAST(notify_is_an_injected_message_and_between_turns_it_waits_for_the_next_prompt,
      EXEC_WITH("notify(`at once`); yield_control(); "
@@ -522,7 +523,7 @@ CAST(notify_is_an_injected_message_and_between_turns_it_waits_for_the_next_promp
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"message_injected\"", "\"delivered\":\"turn\""), 1);
     cast_touch(cast, "go");
     cast_await(cast, "said");
-    /* It starts none. */
+    /* It starts no turn. */
     CHECK_EQUAL(rig_told(rig, BL_EVENT_TURN_STARTED), 1);
     CHECK(bl_list_empty(bl_agent_waiting(rig->agent)));
     CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
@@ -530,7 +531,7 @@ CAST(notify_is_an_injected_message_and_between_turns_it_waits_for_the_next_promp
     CHECK(bl_text_starts_with(cast->newest, BL_TEXT("on\n\n[cell c-")));
     CHECK(bl_text_ends_with(cast->newest, BL_TEXT("] later")));
     CHECK_EQUAL(rig_told_of(rig, "\"type\":\"message_injected\"", "\"delivered\":\"prompt\""), 1);
-    /* Once. */
+    /* Only once. */
     CHECK_EQUAL(rig_prompt(rig, "again"), BL_TURN_COMPLETED);
     CHECK(is(cast->newest, "again"));
     rig_close(rig);
@@ -559,13 +560,13 @@ CAST(notice_of_a_turn_that_left_no_trace_is_delivered_with_the_next, EXEC("notif
 SUITE(
     exec, cmocka_unit_test(without_a_pragma_the_defaults_hold),
     cmocka_unit_test(pragma_becomes_an_empty_line_and_an_argument_wins_over_it),
-    cmocka_unit_test(anything_wrong_in_a_pragma_or_nothing_after_it_is_an_error),
+    cmocka_unit_test(invalid_pragma_or_missing_code_is_an_error),
     cmocka_unit_test(ids_are_the_same_for_the_same_call_and_others_for_others),
     cmocka_unit_test(answers_are_written_as_they_are_to_be),
     cmocka_unit_test(C49_shortened_text_keeps_to_its_budget_and_the_error_is_still_there),
     cmocka_unit_test(images_are_named_eight_of_them_also_where_text_is_left_out),
     cmocka_unit_test(output_with_nul_is_kept_whole),
-    cmocka_unit_test(cell_runs_and_what_it_prints_is_the_result),
+    cmocka_unit_test(cell_runs_and_its_output_is_the_result),
     cmocka_unit_test(cells_of_the_next_turn_are_its_own),
     cmocka_unit_test(error_has_its_lines_and_C46_the_pragma_does_not_move_them),
     cmocka_unit_test(
@@ -573,9 +574,9 @@ SUITE(
     cmocka_unit_test(nested_call_that_fails_is_refused_or_is_one_too_many_throws),
     cmocka_unit_test(it_needs_no_permission_and_a_rule_that_denies_it_holds),
     cmocka_unit_test(values_are_stored_for_cells_of_later_turns_and_resumes),
-    cmocka_unit_test(cell_of_a_turn_ends_with_it_and_the_next_turn_can_read_what_it_had_printed),
+    cmocka_unit_test(cell_of_a_turn_ends_with_it_and_its_output_stays_readable),
     cmocka_unit_test(C40_background_cell_outlives_its_turn_and_its_calls_are_served_between_turns),
-    cmocka_unit_test(background_cell_of_one_run_ends_with_it_and_before_that_is_told),
+    cmocka_unit_test(background_cell_of_a_run_ends_before_the_end_is_reported),
     cmocka_unit_test(sub_agent_has_cells_of_its_own_in_its_own_session),
     cmocka_unit_test(notify_is_an_injected_message_and_between_turns_it_waits_for_the_next_prompt),
     cmocka_unit_test(notice_of_a_turn_that_left_no_trace_is_delivered_with_the_next));

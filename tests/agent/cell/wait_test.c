@@ -1,4 +1,4 @@
-/* The tool `wait`: each piece of output once, and an end as often as it is asked for. */
+/* The tool `wait`: each piece of output once, and an end as often as requested. */
 #include "cell_rig.h"
 
 static bool has(struct bl_text text, const char *part)
@@ -13,7 +13,7 @@ static bool ends(struct bl_text text, const char *part)
 
 #define SLEEP "await new Promise(r => setTimeout(r, 60000));"
 
-/* The second text is the first with the mark behind its first line. */
+/* Checks that the second text is the first with the mark after its first line. */
 static bool is_again(struct bl_text first, struct bl_text again)
 {
     static const struct bl_text mark = BL_TEXT(" (ended earlier)");
@@ -26,7 +26,7 @@ static bool is_again(struct bl_text first, struct bl_text again)
            memcmp(first.data + line, rest.data + mark.size, first.size - (size_t)line) == 0;
 }
 
-CAST(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume,
+CAST(C49_end_is_repeated_in_the_turn_after_the_commit_and_after_a_resume,
      EXEC("text(`x`.repeat(60000)); throw new Error(`as ever`)"), WAIT(""), SAY("one"), WAIT(""),
      SAY("two"), WAIT(",'max_output_tokens':9"), SAY("three"), WAIT(""), SAY("four"))
 {
@@ -48,7 +48,7 @@ CAST(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume,
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 1);
 }
 
-CAST(C49_end_is_told_again_when_its_turn_has_left_the_context, EXEC("text(`long ago`)"), SAY("one"),
+CAST(C49_end_is_repeated_when_its_turn_has_left_the_context, EXEC("text(`long ago`)"), SAY("one"),
      SAY("two"), SAY("three"), WAIT(""), SAY("four"))
 {
     rig->options.limits.compact_after_turns = 1;
@@ -59,6 +59,59 @@ CAST(C49_end_is_told_again_when_its_turn_has_left_the_context, EXEC("text(`long 
     CHECK(is_again(cast->results[0], cast->results[1]));
     CHECK(!cast->errors[1]);
 }
+
+/* Adds one line to the session, before its end. */
+static void put_line(struct rig *rig, const char *line)
+{
+    struct bl_text old = rig_export(rig, "rig"), next;
+    struct bl_error error = {0};
+    struct bl_buffer lines;
+    const char *made;
+    size_t count = 1;
+
+    bl_buffer_init(&lines, 1 << 20);
+    while (bl_text_split(&old, '\n', &next)) {
+        if (next.size == 0 || bl_text_starts_with(next, BL_TEXT("{\"type\":\"end\"")))
+            continue;
+        bl_buffer_printf(&lines, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(next));
+        count++;
+    }
+    bl_buffer_printf(&lines, "%s\n{\"type\":\"end\",\"lines\":%zu}\n", line, count);
+    CHECK_EQUAL(bl_store_delete(rig->store, "rig", &error), 0);
+    if (!CHECK_EQUAL(
+            bl_store_import(rig->store, bl_buffer_text(&lines), "rig", &rig->arena, &made, &error),
+            0))
+        fprintf(stderr, "%s\n", error.message);
+    bl_buffer_done(&lines);
+}
+
+#define EVENT(type, seq, cell, status, receipt)                                                    \
+    "{\"type\":\"event\",\"run\":\"run_x\",\"event\":{\"type\":\"" type "\",\"seq\":" seq          \
+    ",\"time\":\"2026-11-15T18:50:07.123Z\",\"run\":\"run_x\",\"session\":\"rig\","                \
+    "\"agent\":null,\"turn\":null,\"cell\":\"" cell "\",\"generation\":1,\"status\":\"" status     \
+    "\",\"receipt\":" receipt "}}"
+
+/* Neither the host nor a message has it, but the events of the session do. */
+CAST(end_is_read_from_its_event_if_nothing_else_is_left, SAY("one"),
+     {.tool = "wait", .input = "{'cell_id':'c-old'}"},
+     {.tool = "wait", .input = "{'cell_id':'c-done'}"},
+     {.tool = "wait", .input = "{'cell_id':'c-lost'}"}, SAY("two"))
+{
+    CHECK_EQUAL(rig_run(rig, "go"), 0);
+    put_line(rig, EVENT("cell_ended", "1", "c-old", "unknown", "null"));
+    put_line(rig, EVENT("cell_settled", "2", "c-old", "terminated",
+                        "{\"reason\":\"budget\",\"later\":1}"));
+    put_line(rig, EVENT("cell_ended", "3", "c-done", "completed", "null"));
+    put_line(rig, EVENT("cell_ended", "4", "c-lost", "unknown", "null"));
+    CHECK_EQUAL(rig_run(rig, "on"), 0);
+    CHECK(cast_has(cast, 0, "Cell c-old: terminated (budget)"));
+    CHECK(cast_has(cast, 0, "Its output is no longer available."));
+    CHECK(cast->errors[0]);
+    CHECK(cast_has(cast, 1, "Cell c-done: completed"));
+    CHECK(!cast->errors[1]);
+    CHECK(cast_has(cast, 2, "Cell c-lost: missing\n"));
+}
+#undef EVENT
 
 CAST(C49_unknown_id_is_missing, {.tool = "wait", .input = "{'cell_id':'c-nothing'}"},
      {.tool = "wait", .input = "{'cell_id':'../UPPER \\u0000'}"},
@@ -75,8 +128,8 @@ CAST(C49_unknown_id_is_missing, {.tool = "wait", .input = "{'cell_id':'c-nothing
     CHECK_EQUAL(rig_told(rig, BL_EVENT_CELL_ENDED), 0);
 }
 
-/* Another tool's text is no result of a cell. */
-CAST(text_that_looks_like_a_result_is_none,
+/* The text of another tool is not a cell's result. */
+CAST(text_that_looks_like_a_result_is_ignored,
      {.tool = "bash", .input = "{'command':'echo \\\"Cell c-fake: completed\\\"'}"},
      {.tool = "wait", .input = "{'cell_id':'c-fake'}"}, SAY("one"),
      {.tool = "wait", .input = "{'cell_id':'c-fake'}"}, SAY("two"))
@@ -93,7 +146,7 @@ CAST(text_that_looks_like_a_result_is_none,
     "for (let i = 0; i < 6; i++) { text(`item-` + i); yield_control(); "                           \
     "await new Promise(r => setTimeout(r, 80)) }"
 
-CAST(every_item_comes_once_and_in_order_also_with_two_calls_at_once, EXEC(STEPS),
+CAST(every_item_is_delivered_once_and_in_order, EXEC(STEPS),
      {.tool = "wait", .input = "{'cell_id':'$CELL'}", .more = true},
      {.tool = "wait", .input = "{'cell_id':'$CELL'}"}, WAIT(",'yield_time_ms':0"), WAIT(""),
      WAIT(""), WAIT(""), WAIT(""), SAY("done"))
@@ -134,7 +187,7 @@ CAST(wait_ends_a_cell_when_asked_to_and_that_is_no_error,
     CHECK_EQUAL(rig_told(rig, BL_EVENT_WARNING), 0);
 }
 
-CAST(stalled_cell_says_so_once, EXEC("text(1); await new Promise(() => {})"),
+CAST(stalled_cell_is_reported_once, EXEC("text(1); await new Promise(() => {})"),
      WAIT(",'yield_time_ms':50"), SAY("done"))
 {
     uint64_t from_ns = bl_now_ns();
@@ -157,7 +210,7 @@ static void stop_at_text(struct cast *cast, const struct bl_event *event)
 #define TWO                                                                                        \
     "text(`one`); yield_control(); text(`two`); await tools.bash({command: `touch two`}); " SLEEP
 
-CAST(what_a_turn_without_trace_was_given_is_given_again, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
+CAST(output_of_a_turn_without_trace_is_delivered_again, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
      WAIT(",'yield_time_ms':0"), SAY("stopped"), WAIT(",'yield_time_ms':0"), SAY("two"),
      WAIT(",'terminate':true"), SAY("three"))
 {
@@ -168,7 +221,7 @@ CAST(what_a_turn_without_trace_was_given_is_given_again, EXEC_WITH(TWO, BACKGROU
     cast->on_event = stop_at_text;
     CHECK_EQUAL(rig_prompt(rig, "rejected"), BL_TURN_CANCELLED);
     CHECK(ends(cast->results[1], "Output:\ntwo"));
-    /* The stop leaves it running, and names it. */
+    /* The stop leaves it running, and lists it. */
     CHECK(has(rig->result.run.receipt, cast->cell));
     CHECK(!has(rig->result.run.receipt, "\"kind\":\"cell\""));
     cast->on_event = NULL;
@@ -192,8 +245,8 @@ CAST(generation_that_was_not_seen_is_read_before_the_end, EXEC_WITH(TWO, BACKGRO
     CHECK(ends(cast->results[2], "Output:\ntwo"));
 }
 
-CAST(after_a_resume_nothing_comes_twice_and_nothing_is_lost, EXEC_WITH(TWO, BACKGROUND), SAY("one"),
-     WAIT(""), WAIT(""), SAY("two"), WAIT(""), SAY("three"))
+CAST(after_a_resume_no_output_is_repeated_or_lost, EXEC_WITH(TWO, BACKGROUND), SAY("one"), WAIT(""),
+     WAIT(""), SAY("two"), WAIT(""), SAY("three"))
 {
     rig_open(rig);
     CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
@@ -236,7 +289,7 @@ CAST(wait_that_is_stopped_alone_leaves_its_cell_running,
     CHECK(ends(cast->results[2], "Output:\ntwo"));
 }
 
-/* What the session holds, as it is written. */
+/* Checks the stored session. */
 static bool session_has(struct rig *rig, const char *part)
 {
     struct bl_json_writer writer;
@@ -258,7 +311,7 @@ static bool session_has(struct rig *rig, const char *part)
     "{\"type\":\"image\",\"media_type\":\"image/"                                                  \
     "png\",\"data\":\"iVBORw0KGgo=\",\"id\":\"call_1\"}"
 
-CAST(image_of_a_cell_goes_to_a_model_that_takes_images, EXEC(SHOW), SAY("one"), SAY("two"))
+CAST(image_of_a_cell_is_sent_to_a_model_that_accepts_images, EXEC(SHOW), SAY("one"), SAY("two"))
 {
     rig->model.takes_images = true;
     rig_open(rig);
@@ -271,23 +324,24 @@ CAST(image_of_a_cell_goes_to_a_model_that_takes_images, EXEC(SHOW), SAY("one"), 
     CHECK_EQUAL(rig_prompt(rig, "on"), BL_TURN_COMPLETED);
 }
 
-CAST(image_of_a_cell_is_named_to_a_model_that_takes_none, EXEC(SHOW), SAY("one"))
+CAST(image_of_a_cell_is_a_note_for_a_model_without_images, EXEC(SHOW), SAY("one"))
 {
     rig_open(rig);
     CHECK_EQUAL(rig_prompt(rig, "go"), BL_TURN_COMPLETED);
     CHECK(session_has(rig, "Output:\\n[image image/png, 8 bytes]\\nshown\",\"is_error\":false}]}"));
 }
 
-SUITE(wait, cmocka_unit_test(C49_end_is_told_again_in_the_turn_after_the_commit_and_after_a_resume),
-      cmocka_unit_test(C49_end_is_told_again_when_its_turn_has_left_the_context),
+SUITE(wait, cmocka_unit_test(C49_end_is_repeated_in_the_turn_after_the_commit_and_after_a_resume),
+      cmocka_unit_test(C49_end_is_repeated_when_its_turn_has_left_the_context),
+      cmocka_unit_test(end_is_read_from_its_event_if_nothing_else_is_left),
       cmocka_unit_test(C49_unknown_id_is_missing),
-      cmocka_unit_test(text_that_looks_like_a_result_is_none),
-      cmocka_unit_test(every_item_comes_once_and_in_order_also_with_two_calls_at_once),
+      cmocka_unit_test(text_that_looks_like_a_result_is_ignored),
+      cmocka_unit_test(every_item_is_delivered_once_and_in_order),
       cmocka_unit_test(wait_ends_a_cell_when_asked_to_and_that_is_no_error),
-      cmocka_unit_test(stalled_cell_says_so_once),
-      cmocka_unit_test(what_a_turn_without_trace_was_given_is_given_again),
+      cmocka_unit_test(stalled_cell_is_reported_once),
+      cmocka_unit_test(output_of_a_turn_without_trace_is_delivered_again),
       cmocka_unit_test(generation_that_was_not_seen_is_read_before_the_end),
-      cmocka_unit_test(after_a_resume_nothing_comes_twice_and_nothing_is_lost),
+      cmocka_unit_test(after_a_resume_no_output_is_repeated_or_lost),
       cmocka_unit_test(wait_that_is_stopped_alone_leaves_its_cell_running),
-      cmocka_unit_test(image_of_a_cell_goes_to_a_model_that_takes_images),
-      cmocka_unit_test(image_of_a_cell_is_named_to_a_model_that_takes_none));
+      cmocka_unit_test(image_of_a_cell_is_sent_to_a_model_that_accepts_images),
+      cmocka_unit_test(image_of_a_cell_is_a_note_for_a_model_without_images));
