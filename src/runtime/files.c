@@ -63,6 +63,7 @@ struct workspace_files *workspace_files_new(const struct bl_workspace_options *o
     bl_list_init(&files->skills);
     bl_list_init(&files->notices);
     bl_list_init(&files->servers);
+    bl_list_init(&files->rules);
     files->options = runtime_options_copy(options, &files->arena);
     if (files->options.told_from == NULL)
         files->options.told_from = files->options.directory;
@@ -73,7 +74,7 @@ struct workspace_files *workspace_files_new(const struct bl_workspace_options *o
         .budgeted = options->budgeted,
         .recorded = options->record_path != NULL,
     };
-    /* What was found belongs to another, but for the words that the thread needs. */
+    /* The caller owns what was found, except for the strings that the thread needs. */
     if (options->found != NULL) {
         const char *script = options->found->script;
         files->choice.found = *options->found;
@@ -115,7 +116,7 @@ static int files_load(struct workspace_files *files, const char *what, const cha
         *ret_text = bl_arena_text(&files->arena, bl_buffer_text(&bytes));
     bl_buffer_done(&bytes);
     if (code == BL_ELIMIT)
-        return bl_error_set(error, code, BL_KIND_USAGE, what, path, "'%s' has more than %zu MiB",
+        return bl_error_set(error, code, BL_KIND_USAGE, what, path, "'%s' is larger than %zu MiB",
                             path, maximum >> 20);
     if (code != 0)
         return bl_error_set(error, code, BL_KIND_FILESYSTEM, what, path, "cannot read '%s': %s",
@@ -158,7 +159,7 @@ static int files_read_schema(struct workspace_files *files)
     return code;
 }
 
-/* What the model is told before all: --system or our own words, skills, the files of instructions,
+/* Makes the system prompt: --system or the built-in part, skills, the instruction files,
  * --append-system-prompt. */
 static int files_read_system(struct workspace_files *files)
 {
@@ -234,6 +235,15 @@ static int files_read_servers(struct workspace_files *files)
     return code;
 }
 
+/* If the rules cannot be read, more questions are asked; nothing else changes. */
+static void files_read_rules(struct workspace_files *files)
+{
+    struct bl_error error = {0};
+
+    if (bl_kept_rules_read(&files->arena, files->options.directory, &files->rules, &error) != 0)
+        files_take_notice(files, bl_text_from(error.message));
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static int files_read_model(struct workspace_files *files)
@@ -258,5 +268,7 @@ void workspace_files_read(void *argument)
         code = files_read_system(files);
     if (code == 0)
         code = files_read_servers(files);
+    if (code == 0)
+        files_read_rules(files);
     files->code = code;
 }

@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * A workspace is opened in steps: its files are read on a thread, which a stop leaves behind; tools
- * and model are made in a fiber, because a key may have to be asked for, and belong to the loop.
- * Between the two a command may read its prompt, which may never end: errors in the files are
- * reported before, and nothing has been started yet. */
+ * A workspace is opened in steps. Its files are read on a thread, which a stop leaves behind. Tools
+ * and model are made in a fiber, because a key may have to be fetched, and belong to the loop.
+ * Between these steps a command may read its prompt from input that never ends: errors in the files
+ * are reported before that, and nothing has been started yet. */
 #include <limits.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ int runtime_directory(struct bl_arena *arena, const char **ret_directory, struct
     if (getcwd(directory, PATH_MAX) != NULL)
         return 0;
     return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
-                        "the current folder is gone, and with it the workspace");
+                        "the current folder no longer exists");
 }
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
@@ -39,7 +39,19 @@ int runtime_rules_add(const char *const *rules, bool allow, struct bl_permission
     return code;
 }
 
-/* What the configuration says of permissions; the rules of the options stand beside it. */
+/* A rule that is unknown here (of a newer belay, for example) is left out. */
+static void workspace_apply_kept(struct bl_workspace *workspace)
+{
+    BL_LIST_EACH (link, &workspace->files->rules) {
+        const struct bl_kept_rule *kept = BL_CONTAINER(link, struct bl_kept_rule, link);
+        struct bl_error error = {0};
+        if (bl_permissions_add(workspace->permissions, true, kept->rule, &error) != 0)
+            bl_workspace_warn(workspace,
+                              bl_arena_printf(&workspace->arena, "rules.json: %s", error.message));
+    }
+}
+
+/* Applies the configured permissions; the rules of the options are added to them. */
 static int workspace_apply_settings(struct bl_workspace *workspace, struct bl_error *error)
 {
     const struct bl_settings *settings = &workspace->project->settings;
@@ -79,7 +91,7 @@ int bl_workspace_new(const struct bl_workspace_options *options,
     return code;
 }
 
-/* How much it thinks may be changed, so the profile is its own. */
+/* The thinking effort may be changed, so the workspace has its own profile. */
 static void workspace_take_files(struct bl_workspace *workspace, struct workspace_files *files)
 {
     struct bl_project *shared = workspace->options.project;
@@ -119,7 +131,7 @@ int bl_workspace_read(struct bl_workspace *workspace, struct bl_error *error)
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-/* Those that the client brings along take the place of ours of the same name. */
+/* The client's servers replace ours of the same name. */
 static int workspace_take_servers(struct bl_workspace *workspace, struct bl_error *error)
 {
     struct bl_list *there = &workspace->files->servers;
@@ -142,7 +154,7 @@ static int workspace_take_servers(struct bl_workspace *workspace, struct bl_erro
     return code;
 }
 
-/* Those of the options, and the folders of skills. */
+/* Returns the folders of the options, and those of skills. */
 static const char *const *workspace_readable(struct bl_workspace *workspace)
 {
     const struct bl_list *skills = &workspace->files->skills;
@@ -235,7 +247,7 @@ static int workspace_refuse_call(void *context, const struct bl_request *request
     return workspace->no_model.code;
 }
 
-/* A session can be opened, listed and looked at without a key: only a prompt needs one. */
+/* A session can be opened, listed and read without a key: only a prompt needs one. */
 static void workspace_do_without_model(struct bl_workspace *workspace)
 {
     const struct bl_config_found *found = &workspace->found;
@@ -253,9 +265,9 @@ static void workspace_do_without_model(struct bl_workspace *workspace)
 static int workspace_say_nothing_is_chosen(struct bl_error *error)
 {
     bl_error_set(error, BL_EACCES, BL_KIND_AUTH, "choose the model", NULL,
-                 "there is no model: nothing is configured, and no key is set");
+                 "no model: nothing is configured, and no key is set");
     bl_error_name_set(error, "auth");
-    bl_error_hint(error, "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or give --provider or --model");
+    bl_error_hint(error, "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use --provider or --model");
     return BL_EACCES;
 }
 
@@ -278,7 +290,7 @@ static int workspace_open_model(struct bl_workspace *workspace, struct bl_error 
     return code;
 }
 
-/* The one that it has, then those that users gave a name. A script plays everybody. */
+/* Lists the current model, then the models with aliases. With a script, only the script. */
 static const char *const *workspace_list_models(struct bl_workspace *workspace)
 {
     const struct bl_config_found *found = &workspace->found;
@@ -326,6 +338,7 @@ int bl_workspace_equip(struct bl_workspace *workspace, struct bl_error *error)
     int code = workspace_take_servers(workspace, error);
     if (code == 0)
         code = workspace_apply_settings(workspace, error);
+    workspace_apply_kept(workspace);
     if (code == 0)
         code = workspace_open_toolbox(workspace, error);
     if (code == 0)
