@@ -1,12 +1,12 @@
-/* feature: a plan of tasks becomes merged work, and any part of it can be stopped.
+/* feature: runs a plan of tasks, merges the results, and can stop any part of it.
  *
- * Waves run in order; the tasks of a wave run side by side, each a loop of Player, verification and
- * Coach in a git worktree of its own. What was approved is merged at the end of its wave.
+ * Waves run in order. The tasks of a wave run in parallel, each as a loop of Player, verification
+ * and Coach in a git worktree of its own. Approved work is merged at the end of its wave.
  *
- * Promises: a stop of one task leaves its siblings alone; an attempt ends in one place, by one
- * decision, and everybody reads that; wave N+1 never runs beside anything of wave N; the user's
- * checkout, index, branch and stash are not touched, plan files are not written, and work that is
- * not merged is not deleted. */
+ * Promises: a stop of one task does not affect its siblings; an attempt ends in one place, by one
+ * decision, and every reader uses the record of that decision; wave N+1 does not start while
+ * anything of wave N runs; the user's checkout, index, branch and stash are not touched, plan files
+ * are not written, and unmerged work is not deleted. */
 #ifndef BELAY_FEATURE_H
 #define BELAY_FEATURE_H
 
@@ -23,38 +23,40 @@ enum bl_seat_kind {
     BL_SEAT_COMMAND,
 };
 
-/* Who plays or coaches. Strings are the plan's. */
+/* The configuration of a Player or a Coach. The plan owns the strings. */
 struct bl_seat {
     enum bl_seat_kind kind;
-    /* Of an agent. */
-    const char *provider; /* NULL: as configured */
-    const char *model;    /* NULL: as configured; of provider "script" the file, absolute */
+    /* Agents only. */
+    const char *provider; /* NULL: the configured provider */
+    const char *model;    /* NULL: the configured model; for provider "script" the absolute path of
+                             the script */
     const char *persona;
     enum bl_permission_mode permission;
-    uint64_t max_steps; /* BL_UNLIMITED: none */
-    /* Of a command. */
-    const char *const *command; /* ends in NULL */
+    uint64_t max_steps; /* BL_UNLIMITED: no limit */
+    /* Commands only. */
+    const char *const *command; /* NULL-terminated */
     uint64_t grace_ns;
-    enum bl_sandbox sandbox; /* of both; of an agent only if sandbox_chosen */
+    enum bl_sandbox sandbox; /* both kinds; an agent's counts only if sandbox_chosen */
     bool sandbox_chosen;
 };
 
 struct bl_verify_plan {
-    const char *setup;           /* for a shell; NULL: none */
-    bool setup_network;          /* it may use the network */
-    const char *const *commands; /* the same; end in NULL; behavioural_oracle is the last */
-    uint64_t timeout_ns;         /* of each */
-    const char *const *carry;    /* paths, end in NULL */
-    const char *const *protect;  /* patterns, end in NULL */
+    const char *setup;           /* a shell command; NULL: none */
+    bool setup_network;          /* setup may use the network */
+    const char *const *commands; /* shell commands, NULL-terminated; behavioural_oracle is the
+                                    last */
+    uint64_t timeout_ns;         /* of each command */
+    const char *const *carry;    /* paths, NULL-terminated */
+    const char *const *protect;  /* patterns, NULL-terminated */
     bool required;
 };
 
-/* All of them decided: command line, task, feature, default. */
+/* Resolved limits: command line over task over feature over default. */
 struct bl_feature_limits {
     uint64_t task_timeout_ns;
     double timeout_multiplier;
     uint64_t feature_timeout_ns; /* 0: none */
-    uint32_t parallel;           /* recommended_parallel has been seen to */
+    uint32_t parallel;           /* recommended_parallel is taken into account */
     uint32_t turns;
     uint64_t min_turn_budget_ns;
     uint64_t coach_grace_ns;
@@ -62,9 +64,9 @@ struct bl_feature_limits {
     uint32_t merge_turns;
     uint64_t merge_timeout_ns;
     uint32_t feedback_issues;
-    uint64_t max_budget_tokens; /* BL_UNLIMITED: none. Of a task: its own file's; of the plan: the
-                                   feature's */
-    double max_budget_usd;      /* negative: none; the same */
+    uint64_t max_budget_tokens; /* BL_UNLIMITED: no limit. In a task, the limit of its own file; in
+                                   the plan, the feature's */
+    double max_budget_usd;      /* negative: no limit; set like max_budget_tokens */
 };
 
 struct bl_criterion {
@@ -75,35 +77,36 @@ struct bl_criterion {
 struct bl_plan_task {
     const char *id;
     const char *name;
-    const char *file;    /* as the plan names it, relative to the repository */
-    struct bl_text body; /* of the task file, below its front matter */
+    const char *file;    /* as in the plan, relative to the repository */
+    struct bl_text body; /* the task file below its front matter */
     struct bl_criterion *criteria;
     size_t criterion_count;
     size_t number;        /* in plan order, from 0 */
     size_t wave;          /* from 0 */
-    size_t *dependencies; /* numbers of tasks */
+    size_t *dependencies; /* task numbers */
     size_t dependency_count;
-    const char *status;        /* in the plan: pending, completed, deferred, … */
-    bool manual;               /* implementation_mode: manual, or an operator's handoff */
-    const char *mode;          /* NULL: not said */
-    int64_t complexity;        /* 0: not said */
-    int64_t estimated_minutes; /* the same */
+    const char *status;        /* from the plan: pending, completed, deferred, … */
+    bool manual;               /* implementation_mode: manual, or task_type: operator_handoff */
+    const char *mode;          /* NULL: not set */
+    int64_t complexity;        /* 0: not set */
+    int64_t estimated_minutes; /* 0: not set */
     struct bl_seat player;
     struct bl_seat coach;
     struct bl_verify_plan verify;
     struct bl_feature_limits limits;
-    uint64_t deadline_ns;        /* what is enforced: the one function that resolves it has */
+    uint64_t deadline_ns;        /* the enforced deadline, set by the one function that resolves
+                                    it */
     const char *deadline_source; /* "command line", "task", "autobuild", "feature", "default" */
 };
 
 struct bl_plan_wave {
-    size_t *tasks; /* numbers, in plan order */
+    size_t *tasks; /* task numbers, in plan order */
     size_t count;
     bool gated; /* the smoke gate runs after it */
 };
 
 struct bl_smoke_gate {
-    const char *command; /* for a shell; NULL: there is none */
+    const char *command; /* a shell command; NULL: no gate */
     int expected_exit;
     uint64_t timeout_ns;
     bool exit5_is_hard_fail;
@@ -118,37 +121,38 @@ enum bl_on_failure {
 const char *bl_on_failure_name(enum bl_on_failure policy);
 extern const struct bl_names bl_on_failure_names;
 
-/* Immutable once it is loaded; lives in its own arena. */
+/* Immutable after loading. Lives in its own arena. */
 struct bl_plan {
     struct bl_arena arena;
-    const char *path;       /* of the file, as it was found */
-    const char *repository; /* absolute: the top of the work tree that holds it */
+    const char *path;       /* path of the plan file, as it was found */
+    const char *repository; /* absolute: the top of the work tree that contains the plan */
     const char *id;
     const char *name;
     const char *description;
     struct bl_plan_task *tasks;
     size_t task_count;
-    struct bl_plan_wave *waves; /* empty ones are dropped */
+    struct bl_plan_wave *waves; /* without empty waves */
     size_t wave_count;
     struct bl_smoke_gate gate;
     struct bl_feature_limits limits;
-    int64_t recommended_parallel; /* 0: not said */
+    int64_t recommended_parallel; /* 0: not set */
     bool required;                /* verify.required of the feature */
     enum bl_on_failure on_failure;
-    char digest[72];         /* "sha256:…" of plan and task files */
+    char digest[72];         /* "sha256:…" over the plan and its task files */
     struct bl_list warnings; /* struct bl_plan_problem */
 };
 
-/* One thing wrong; in an arena. */
+/* An error or a warning in a plan. In an arena. */
 struct bl_plan_problem {
     struct bl_list link;
     const char *file;
-    uint32_t line;       /* 0: of the file as a whole */
-    const char *code;    /* "E06"; of a warning "W" */
-    const char *message; /* with its suggestions */
+    uint32_t line;       /* 0: the file as a whole */
+    const char *code;    /* "E06"; "W" for a warning */
+    const char *message; /* with suggestions */
 };
 
-/* What the command line says; `…_set` or not 0: it does. */
+/* Limits from the command line. A value counts if its `…_set` is true or, without one, if it is not
+ * 0. */
 struct bl_plan_overrides {
     uint32_t parallel;
     uint32_t turns;
@@ -162,44 +166,108 @@ struct bl_plan_overrides {
     uint64_t coach_grace_ns;
     bool drain_set;
     uint64_t drain_ns;
-    uint64_t max_budget_tokens; /* 0: not said */
+    uint64_t max_budget_tokens; /* 0: not set */
     bool max_budget_usd_set;
     double max_budget_usd;
 };
 
-struct bl_plan_options {
-    const char *name;                          /* a path, or an id */
-    const char *directory;                     /* where one stands; absolute */
-    const struct bl_plan_overrides *overrides; /* NULL: none */
-    struct bl_config *config;                  /* for providers; NULL: they are not looked up */
-    const struct bl_list *personas;            /* struct bl_persona; NULL: they are not looked up */
+/* A file that is not on disk yet. */
+struct bl_plan_source {
+    const char *path; /* absolute */
+    struct bl_text text;
 };
 
-/* Loads, checks and resolves; blocks as files do. BL_EINVAL: `problems` (struct bl_plan_problem,
- * appended, in `arena`) has all that is wrong, and `error` the first, kind usage. Other codes, with
- * `error`: there is no repository (kind feature). */
+struct bl_plan_options {
+    const char *name;                          /* a path or an id */
+    const char *directory;                     /* the working directory; absolute */
+    const struct bl_plan_overrides *overrides; /* NULL: none */
+    struct bl_config *config;                  /* for providers; NULL: providers are not checked */
+    const struct bl_list *personas;            /* struct bl_persona; NULL: personas are not
+                                                  checked */
+    const struct bl_plan_source *sources;      /* used instead of files on disk; NULL: none */
+    size_t source_count;
+    bool seats_later; /* a missing model or key is only a warning: it may still be configured */
+};
+
+/* Loads, checks and resolves a plan. Blocks on files. Returns BL_EINVAL for an invalid plan:
+ * `problems` (struct bl_plan_problem, appended, in `arena`) lists all errors, and `error` is the
+ * first, kind usage. Any other error code means that there is no repository (`error` has kind
+ * feature). */
 int bl_plan_load(struct bl_arena *arena, const struct bl_plan_options *options,
                  struct bl_plan **ret_plan, struct bl_list *problems, struct bl_error *error);
-void bl_plan_free(struct bl_plan *plan); /* NULL is fine */
-/* "FILE:LINE: CODE message", control characters escaped. */
+/* Checks that a run can work on the plan's repository, with the errors a run would report at its
+ * start: no usable git, no commit, a branch in Belay's place. In a fiber; kinds feature and git. */
+int bl_plan_repository_check(const struct bl_plan *plan, struct bl_error *error);
+/* Returns the ids of a repository's plans, sorted, NULL-terminated, in the arena. Blocks. */
+const char *const *bl_plan_ids(struct bl_arena *arena, const char *repository);
+void bl_plan_free(struct bl_plan *plan); /* accepts NULL */
+/* Appends "FILE:LINE: CODE message", with control characters escaped. */
 int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer *out);
-/* What `validate` says: waves, seats, every deadline; and the same as JSON, in the arena. */
+/* The output of `validate`: waves, seats and every deadline; and the same as JSON, in the arena. */
 int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out);
 struct bl_text bl_plan_json(struct bl_arena *arena, const struct bl_plan *plan);
-/* What bl_plan_json writes; the struct is the room's. */
+/* Describes the output of bl_plan_json; the struct is private to the room. */
 extern const struct bl_record bl_plan_record;
-/* A struct bl_plan_problem. */
+/* Describes a struct bl_plan_problem. */
 extern const struct bl_record bl_plan_problem_record;
-/* "2400 s", "2400 s + 120 s coach grace". */
+/* "40 m", "40 m + 2 m coach grace". */
 void bl_plan_deadline_text(const struct bl_plan_task *task, char out[96]);
-/* The top of the work tree above `directory`, links resolved, in the arena; BL_ENOENT: none. */
+/* Finds the top of the work tree that contains `directory`, with links resolved, in the arena.
+ * BL_ENOENT if there is none. */
 int bl_plan_repository(struct bl_arena *arena, const char *directory, const char **ret_repository,
                        struct bl_error *error);
-/* The id that NAME stands for: of a path what the file says, of an id itself; in the arena. For
- * commands that look into the store alone. */
+/* Returns the plan id for NAME, in the arena: for a path the id in the file, else NAME itself. For
+ * commands that read only the store. */
 const char *bl_plan_name_id(struct bl_arena *arena, const char *directory, const char *name);
 
-/* ---- What is on record ----------------------------------------------------------------------- */
+/* ---- Writing a plan -------------------------------------------------------------------------- */
+
+struct bl_outline_task {
+    const char *id; /* NULL: one is assigned */
+    struct bl_text title;
+    struct bl_text body;
+    struct bl_text *criteria;
+    size_t criterion_count;
+    const char *const *after; /* ids, or numbers from 1, of tasks; NULL-terminated; NULL: none */
+    bool done;
+};
+
+/* A list of tasks as a user or a model gives it. In an arena. */
+struct bl_outline {
+    struct bl_text name; /* of the feature; empty: not set */
+    struct bl_text description;
+    struct bl_outline_task *tasks;
+    size_t count;
+};
+
+/* Reads one task per line, a checklist, or Markdown with a heading for each task. Fails with kind
+ * usage if the input is not text or exceeds the limits of a plan. */
+int bl_outline_read(struct bl_arena *arena, struct bl_text text, struct bl_outline *ret_outline,
+                    struct bl_error *error);
+/* Adds a task, "ID: title (after A, 2)". Empty words are ignored. */
+int bl_outline_add(struct bl_arena *arena, struct bl_outline *outline, struct bl_text words,
+                   struct bl_error *error);
+/* Reads the outline that a model returned; its schema is that of bl_outline_record. */
+int bl_outline_take(struct bl_arena *arena, const struct bl_json *value,
+                    struct bl_outline *ret_outline, struct bl_error *error);
+extern const struct bl_record bl_outline_record;
+
+struct bl_plan_draft {
+    const char *repository; /* absolute */
+    const char *id;
+    const char *name;          /* NULL: the name in the outline */
+    const char *const *verify; /* commands, NULL-terminated; NULL: none */
+    bool in_order;             /* a task without `after` depends on the one before it */
+};
+
+/* Makes the files of a plan in .belay/features, in the arena: the plan first, then one file for
+ * each task. Writes nothing. Checks only that tasks depend on existing tasks (kind usage);
+ * bl_plan_load checks the rest. */
+int bl_plan_draft(struct bl_arena *arena, const struct bl_outline *outline,
+                  const struct bl_plan_draft *options, struct bl_plan_source **ret_sources,
+                  struct bl_error *error);
+
+/* ---- Records --------------------------------------------------------------------------------- */
 
 #define BL_TASK_STATE_TABLE(X)                                                                     \
     X(BL_TASK_PENDING, "pending")                                                                  \
@@ -207,7 +275,7 @@ const char *bl_plan_name_id(struct bl_arena *arena, const char *directory, const
     X(BL_TASK_RUNNING, "running")                                                                  \
     X(BL_TASK_STOPPING, "stopping")                                                                \
     X(BL_TASK_APPROVED, "approved")                                                                \
-    X(BL_TASK_COMPLETED, "completed") /* from here on nothing changes any more */                  \
+    X(BL_TASK_COMPLETED, "completed") /* final, like all states below */                           \
     X(BL_TASK_FAILED, "failed")                                                                    \
     X(BL_TASK_TIMED_OUT, "timed_out")                                                              \
     X(BL_TASK_CANCELLED, "cancelled")                                                              \
@@ -249,7 +317,7 @@ enum bl_task_decision {
 #undef BL_TASK_DECISION
 };
 
-/* Where in its loop a task stands, or stood when it was stopped. */
+/* The position of a task in its loop, now or when it was stopped. */
 #define BL_TASK_PHASE_TABLE(X)                                                                     \
     X(BL_PHASE_NONE, NULL)                                                                         \
     X(BL_PHASE_LOOP_TOP, "loop_top")                                                               \
@@ -266,13 +334,13 @@ enum bl_task_phase {
 #undef BL_TASK_PHASE
 };
 
-/* What the declared commands say of a commit. */
+/* The result of the declared commands on a commit. */
 #define BL_VERIFIED_TABLE(X)                                                                       \
     X(BL_VERIFIED_UNKNOWN, NULL) /* not run yet */                                                 \
     X(BL_VERIFIED_NONE, "none")  /* no commands are declared */                                    \
     X(BL_VERIFIED_PASSED, "passed")                                                                \
-    X(BL_VERIFIED_FAILED, "failed") /* one ran and said no */                                      \
-    X(BL_VERIFIED_ABSENT, "absent") /* setup failed, 126, 127, killed, timed out, no copy */
+    X(BL_VERIFIED_FAILED, "failed") /* a command ran and exited with another code */               \
+    X(BL_VERIFIED_ABSENT, "absent") /* setup failed, 126, 127, killed, timed out, or no copy */
 
 enum bl_verified {
 #define BL_VERIFIED(name, text) name,
@@ -287,73 +355,77 @@ extern const struct bl_names bl_verified_values;
 
 const char *bl_task_state_name(enum bl_task_state state);
 bool bl_task_state_final(enum bl_task_state state);
-const char *bl_task_decision_name(enum bl_task_decision decision); /* NULL for none */
-/* The state that an attempt has when that is its decision. */
+const char *bl_task_decision_name(enum bl_task_decision decision); /* NULL for BL_DECISION_NONE */
+/* Returns the state of an attempt that ended with this decision. */
 enum bl_task_state bl_task_decision_state(enum bl_task_decision decision);
-const char *bl_task_phase_name(enum bl_task_phase phase); /* NULL for none */
-const char *bl_verified_name(enum bl_verified verified);  /* NULL: not known */
+const char *bl_task_phase_name(enum bl_task_phase phase); /* NULL for BL_PHASE_NONE */
+const char *bl_verified_name(enum bl_verified verified);  /* NULL for BL_VERIFIED_UNKNOWN */
 
-#define BL_COMMIT_SIZE 72 /* of a commit's id, with its NUL */
+#define BL_COMMIT_SIZE 72 /* a commit id with its NUL */
 #define BL_BRANCH_SIZE 245
 
 struct bl_task_memory;
 
-/* A task as it is on record: one row of the store. */
+/* The record of a task: one row of the store. */
 struct bl_task_row {
     char id[BL_PLAN_ID_SIZE];
     struct bl_text name;
     uint32_t wave; /* from 1 */
     enum bl_task_state state;
     enum bl_task_decision decision;
-    uint32_t attempt; /* from 1; 0: it was never begun */
-    uint32_t turn;    /* newest, from 1; 0: none */
+    uint32_t attempt; /* from 1; 0: not started yet */
+    uint32_t turn;    /* the newest, from 1; 0: none */
     uint32_t turns_counted;
-    uint32_t turns_max; /* 0: not known */
+    uint32_t turns_max; /* 0: unknown */
     enum bl_task_phase phase;
     enum bl_verified verified;
-    int64_t started_wall_ns; /* of the attempt; 0 here and below: not known */
+    int64_t started_wall_ns; /* of the attempt; 0 here and below: unknown */
     int64_t ended_wall_ns;
-    double elapsed_s;  /* of an attempt that has ended; -1: it has not */
+    double elapsed_s;  /* of an attempt that has ended, else -1 */
     double deadline_s; /* -1: not decided yet */
     char deadline_source[24];
-    double grace_s; /* 0: none */
+    double grace_s;           /* 0: none */
+    int64_t deadline_wall_ns; /* when the task's timer fires; 0: not armed, or held by a pause */
+    double held_left_s;       /* time left when a pause held the timer; -1: not held */
     int64_t active_wall_ns;
-    char activity[40]; /* the last: "model", "output", "tool bash", … */
+    char activity[40]; /* the last activity: "model", "output", "tool bash", … */
     char branch[BL_BRANCH_SIZE];
     char base_commit[BL_COMMIT_SIZE];
     char head_commit[BL_COMMIT_SIZE];
     bool merged;
     int64_t merged_wall_ns;
     struct bl_text worktree;
-    int dirty;                  /* -1: not known */
-    enum bl_stop_reason reason; /* BL_STOP_NONE: it was not stopped */
+    int dirty;                  /* -1: unknown */
+    enum bl_stop_reason reason; /* BL_STOP_NONE: not stopped */
     char triggered_by[80];
     bool spent_known;
     struct bl_spent spent;     /* over all attempts */
     struct bl_text checkpoint; /* JSON; empty: none */
-    char receipt[BL_ID_SIZE];  /* its id */
+    char receipt[BL_ID_SIZE];  /* receipt id */
     struct bl_text message;
-    double late_ms;                /* of approved_late; else -1 */
-    struct bl_task_memory *memory; /* what a resume needs; NULL in a view */
+    double late_ms;                /* for approved_late, else -1 */
+    struct bl_task_memory *memory; /* state for a resume; NULL in a view */
 };
 
-/* What is known of a task. Texts are in the arena of the view. */
+/* A task with derived values. The arena of the view holds the texts. */
 struct bl_task_view {
     struct bl_task_row row;
-    const struct bl_json *json;       /* the row as it is in the store; NULL: there is none */
-    const struct bl_json *checkpoint; /* of that; NULL: none */
-    double deadline_s;                /* as it is, or will be, enforced; -1: not known */
+    const struct bl_json *json;       /* the row in the store; NULL: none */
+    const struct bl_json *checkpoint; /* the checkpoint in that row; NULL: none */
+    double deadline_s;                /* the enforced deadline, or the one that will be; -1:
+                                         unknown */
     char deadline_source[24];
-    double deadline_left_s; /* -1: it does not run */
+    double deadline_left_s; /* time until the first deadline that stops the task; -1: not running */
+    bool ends_with_feature; /* the feature's deadline comes first */
 };
 
-/* A row as it is shown: a struct bl_task_row without its memory. */
+/* Describes the public part of a row: a struct bl_task_row without its memory. */
 extern const struct bl_record bl_task_row_record;
-/* What the envelope says of a task: a struct bl_task_view. */
+/* Describes a task in the envelope: a struct bl_task_view. */
 extern const struct bl_record bl_task_view_record;
 
-/* What a stop leaves for the next attempt. A text is NULL if there is none; phase, marker and
- * reason are names, which a newer belay may have more of. */
+/* The record that a stopped task leaves for its next attempt. Missing texts are NULL. phase, marker
+ * and reason are names, so that a newer belay can add values. */
 struct bl_checkpoint {
     uint32_t schema;
     const char *feature;
@@ -365,26 +437,37 @@ struct bl_checkpoint {
     const char *marker;
     const char *reason;
     const char *triggered_by;
-    int64_t requested_wall_ns; /* 0 here and below: not known */
+    int64_t requested_wall_ns; /* 0 here and below: unknown */
     int64_t observed_wall_ns;
-    double elapsed_s; /* -1 here and below: not known */
+    double elapsed_s; /* -1 here and below: unknown */
     double deadline_s;
     const char *base_commit;
     const char *head_commit;
     int dirty;
     const char *const *dirty_files;
     size_t dirty_count;
-    const struct bl_checkpoint_partial *partial; /* the runner's */
+    const struct bl_checkpoint_partial *partial; /* private to the runner */
     uint32_t feedback_turn;                      /* 0: none */
     struct bl_text late_verdict;                 /* JSON; empty: none */
+    bool spent_known;
     struct bl_spent spent;
-    const char *receipt; /* its id */
+    const char *receipt; /* receipt id */
 };
 
 extern const struct bl_record bl_checkpoint_record;
-/* What the envelope says of a feature: a struct bl_feature_view. */
+/* The recorded output of a phase. */
+struct bl_phase_output {
+    const char *task;
+    uint32_t attempt;
+    uint32_t turn;
+    const char *phase; /* as in the record's name: "coach-2" for the Coach's second try */
+    struct bl_text text;
+};
+
+extern const struct bl_record bl_phase_output_record;
+/* Describes a feature in the envelope: a struct bl_feature_view. */
 extern const struct bl_record bl_feature_view_record;
-/* What a listener is told, a line each; the struct is the runner's. */
+/* Describes one event for a listener; the struct is private to the runner. */
 extern const struct bl_record bl_feature_event_record;
 
 struct bl_wave_view {
@@ -394,7 +477,7 @@ struct bl_wave_view {
     const char *gate;  /* none, passed, failed, absent; NULL: not run yet */
     int64_t started_wall_ns; /* 0 here and below: not known */
     int64_t ended_wall_ns;
-    const char *message; /* why it failed, or is not verified; NULL: nothing to say */
+    const char *message; /* why the wave failed or is unverified; NULL: no message */
     struct bl_task_view **tasks;
     size_t task_count;
 };
@@ -403,7 +486,7 @@ struct bl_feature_warning {
     struct bl_text message;
 };
 
-/* A feature, as it is on record. */
+/* A feature as the store has it. */
 struct bl_feature_view {
     const char *feature;
     const char *name;
@@ -415,18 +498,20 @@ struct bl_feature_view {
     const char *base_commit;
     const char *result_branch;
     const char *result_commit; /* NULL: none yet */
-    int64_t started_wall_ns;   /* 0: not known */
-    int64_t ended_wall_ns;     /* 0: it has not */
-    const char *reason;        /* of the feature's stop; NULL: none */
+    int64_t started_wall_ns;   /* 0: unknown */
+    int64_t ended_wall_ns;     /* 0: not ended */
+    const char *reason;        /* stop reason of the feature; NULL: not stopped */
     const char *origin;
-    int exit_code; /* of a run that ended; -1: it has not */
+    int exit_code; /* of a run that has ended, else -1 */
     uint32_t parallel;
-    double feature_deadline_s; /* negative: none */
-    const char *receipt;       /* of the newest run's stop, its id; NULL: none */
+    double feature_deadline_s; /* negative: no deadline */
+    int64_t deadline_wall_ns;  /* when the deadline of a live run is reached; 0: none */
+    double deadline_left_s;    /* negative: no deadline */
+    const char *receipt;       /* receipt id of the newest run's stop; NULL: none */
     uint64_t generation;
-    int64_t owner_pid;          /* of a live runner on this host; 0: none */
+    int64_t owner_pid;          /* of a live runner on this host, else 0 */
     const char *owner;          /* "pid 4711 on host"; NULL: none */
-    bool unverified;            /* some wave is */
+    bool unverified;            /* a wave is unverified */
     struct bl_task_view *tasks; /* in plan order */
     size_t task_count;
     struct bl_wave_view *waves;
@@ -434,31 +519,32 @@ struct bl_feature_view {
     size_t counts[BL_TASK_DEFERRED + 1]; /* by state */
     struct bl_spent spent;
     bool spent_known;
-    struct bl_usage usage; /* of the tasks that are approved */
+    struct bl_usage usage; /* of the approved tasks */
     bool usage_known;
     const struct bl_error *error;  /* NULL: none */
-    struct bl_list receipts;       /* struct bl_row, of the newest run and of the tasks */
-    struct bl_text *receipt_texts; /* their JSON */
+    struct bl_list receipts;       /* struct bl_row: of the newest run and of the tasks */
+    struct bl_text *receipt_texts; /* as JSON */
     size_t receipt_count;
     struct bl_list turns;            /* struct bl_row: the rows of all turns, oldest first */
-    struct bl_list attempts;         /* struct bl_row: rows of attempts that ended, oldest first */
-    struct bl_list earlier_receipts; /* struct bl_row: of runs and attempts before these */
+    struct bl_list attempts;         /* struct bl_row: the rows of ended attempts, oldest first */
+    struct bl_list earlier_receipts; /* struct bl_row: of earlier runs and attempts */
     struct bl_feature_warning *warnings;
     size_t warning_count;
 };
 
-/* Reads a feature; one whose runner died is settled first: its running tasks are `interrupted`,
- * with a checkpoint. BL_ENOENT, kind feature, with a suggestion: the store does not know it. */
+/* Reads a feature. If its runner died, first settles it: running tasks become `interrupted`, with a
+ * checkpoint. BL_ENOENT (kind feature, with a suggestion) if the store does not have the
+ * feature. */
 int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *repository,
                     const char *id, struct bl_feature_view **ret_view, struct bl_error *error);
 /* Makes a view from rows (struct bl_row). */
 int bl_feature_view_make(struct bl_arena *arena, const struct bl_list *records,
                          struct bl_feature_view **ret_view, struct bl_error *error);
-/* The task of that id; NULL: none. */
+/* Returns the task with that id, or NULL. */
 struct bl_task_view *bl_feature_view_task(const struct bl_feature_view *view, struct bl_text id);
-/* "approved, not verified", "timed out: …": what people are told of a task. In the arena. */
+/* Returns a task's state in words, in the arena: "approved, not verified", "timed out: …". */
 struct bl_text bl_task_view_text(struct bl_arena *arena, const struct bl_task_view *task);
-/* The report, as text and as one HTML file that refers to nothing outside. */
+/* Appends the report as text, or as one HTML file without external references. */
 int bl_feature_report_text(const struct bl_feature_view *view, struct bl_buffer *out);
 int bl_feature_report_html(const struct bl_feature_view *view, struct bl_buffer *out);
 
@@ -467,77 +553,77 @@ int bl_feature_report_html(const struct bl_feature_view *view, struct bl_buffer 
 struct bl_feature;
 
 struct bl_feature_listener {
-    /* One event, a JSON object on one line. Only consumes; must not wait. */
+    /* Receives one event, a JSON object on one line. Must not wait. */
     void (*event)(void *context, struct bl_text type, struct bl_text json);
     void *context;
 };
 
 struct bl_feature_options {
-    const struct bl_plan *plan; /* outlives it, as all that is here */
+    const struct bl_plan *plan; /* like all pointers here, must outlive the feature */
     struct bl_store *store;
     struct bl_project *project;
     struct bl_activities *activities;           /* NULL: not listed */
-    const struct bl_feature_listener *listener; /* NULL: nobody */
+    const struct bl_feature_listener *listener; /* NULL: none */
     const char *run_id;
     const char *base;         /* a commit; NULL: HEAD */
-    const char *const *tasks; /* --task: these alone; end in NULL; NULL: all */
-    const char *retry;        /* a task that gets a fresh attempt; NULL: none */
+    const char *const *tasks; /* --task: run only these; NULL-terminated; NULL: all */
+    const char *retry;        /* a task that gets a new attempt; NULL: none */
     uint32_t more_turns;
-    bool resumes; /* BL_ENOENT when there is no state */
+    bool resumes; /* BL_ENOENT if the store has no state of the feature */
     bool require_clean;
     bool take_over;
     bool fresh;
 };
 
-/* Checks the repository, takes the lease, settles what a dead runner left, and writes the plan into
- * the store. In a fiber. Errors of kind feature, git, session, filesystem: nothing was started. */
+/* Checks the repository, takes the lease, settles what a dead runner left, and stores the plan. In
+ * a fiber. After an error (kinds feature, git, session, filesystem) nothing was started. */
 int bl_feature_open(const struct bl_feature_options *options, struct bl_feature **ret_feature,
                     struct bl_error *error);
-/* Runs it to its end in `scope`, which the caller may stop. Returns the exit code that it comes to:
- * 0, 1, 3, 124, 130 or 143. */
+/* Runs the feature to its end in `scope`, which the caller may stop. Returns the exit code: 0, 1,
+ * 3, 124, 130 or 143. */
 int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope);
-/* Gives the lease back and frees. In a fiber. NULL is fine. */
+/* Releases the lease and frees the feature. In a fiber. Accepts NULL. */
 void bl_feature_close(struct bl_feature *feature);
-/* What stands now, as it would be read from the store, with what only a runner knows. */
+/* Returns the current state as the store would show it, plus what only the runner knows. */
 int bl_feature_live(struct bl_feature *feature, struct bl_arena *arena,
                     struct bl_feature_view **ret_view, struct bl_error *error);
-/* What went wrong with the feature as a whole; NULL: nothing. */
+/* Returns the error of the feature as a whole, or NULL. */
 const struct bl_error *bl_feature_error(const struct bl_feature *feature);
-/* What the store refused to take, in a line for people; nothing is appended when it has all. */
+/* Appends one line about records that the store refused, or nothing if it has all of them. */
 void bl_feature_unsaved_text(const struct bl_feature *feature, struct bl_buffer *out);
 
-/* Controls, from other fibers. All return when the thing is done.
+/* Controls, called from other fibers. Each returns when its operation is done.
  *
- * Stops a task (NULL: the feature), reason user; the receipt, one JSON object, goes to the buffer
- * when all of it is quiet; nothing: it had ended before. BL_ENOENT: no such task, with a
- * suggestion. */
+ * Stops a task (NULL: the feature) with reason user. When all of its work has stopped, writes the
+ * receipt, one JSON object, to the buffer; writes nothing if the work had already ended. BL_ENOENT
+ * (with a suggestion) if there is no such task. */
 int bl_feature_cancel(struct bl_feature *feature, const char *task, const char *origin,
                       struct bl_buffer *ret_receipt, struct bl_error *error);
-/* False: it was so already. */
+/* False if the feature was already in that state. */
 bool bl_feature_pause(struct bl_feature *feature);
 bool bl_feature_resume(struct bl_feature *feature);
-/* Moves the deadline of a live task. BL_EEXIST, name `too_late`: it has fired or the task has
- * ended; BL_ENOENT; BL_ERANGE: past the feature's deadline. */
+/* Moves the deadline of a running task. BL_EEXIST, name `too_late`: the timer has fired or the task
+ * has ended. BL_ENOENT: no such task. BL_ERANGE: beyond the feature's deadline. */
 int bl_feature_extend(struct bl_feature *feature, const char *task, uint64_t by_ns,
                       double *ret_deadline_s, struct bl_error *error);
-/* The first signal: no new phase; what runs may end within the plan's drain; then the scope stops
- * for that reason. Does not wait. */
+/* Handles the first signal: starts no new phase, lets running phases end within the plan's drain,
+ * then stops the scope for `reason`. Does not wait. */
 void bl_feature_drain(struct bl_feature *feature, enum bl_stop_reason reason, const char *origin);
-/* The second: that stop at once, without graces. Does not wait. */
+/* Handles the second signal: stops at once, without grace periods. Does not wait. */
 void bl_feature_hurry(struct bl_feature *feature, enum bl_stop_reason reason, const char *origin);
 
 /* ---- Cleaning up ----------------------------------------------------------------------------- */
 
-/* One worktree or branch that `clean` looked at; in an arena. */
+/* A worktree or branch that `clean` considered. In an arena. */
 struct bl_clean_item {
     struct bl_list link;
     const char *task; /* NULL: the result branch */
     const char *branch;
     const char *worktree; /* NULL: there is none */
-    bool removed;         /* or would be, in a dry run */
-    const char *reason; /* why it was kept: "uncommitted changes", "untracked files", "not merged",
+    bool removed;         /* in a dry run: would be removed */
+    const char *reason;   /* why it is kept: "uncommitted changes", "untracked files", "not merged",
                            "in use by pid 4711", … */
-    uint64_t bytes;     /* of the worktree */
+    uint64_t bytes;       /* of the worktree */
 };
 
 int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char *repository,

@@ -1,4 +1,4 @@
-/* Whole plans: the acceptance lines, and what other people's tools have written. */
+/* Whole plans: the acceptance lines, and plans written by other tools. */
 #include "plans.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@ static size_t count_problems(const struct loaded *loaded)
     return count;
 }
 
-static void F38_all_faults_are_told_at_once(void **state BL_UNUSED)
+static void F38_all_errors_are_reported_at_once(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -43,32 +43,34 @@ static void F38_all_faults_are_told_at_once(void **state BL_UNUSED)
         "  player: {acp: some}\n"                                              /* 16 */
         "  verify: {commands: ['']}\n",                                        /* 17 */
         PLAN_FILE
-        ":1: E02 the id 'FEAT A' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
-        "digit first\n" PLAN_FILE ":4: E06 TASK-A (wave 1) depends on TASK-B (wave 3): move TASK-A "
+        ":1: E02 invalid id 'FEAT A' (expected 1 to 64 of A-Z, a-z, 0-9, _ and -, starting with a "
+        "letter or digit)\n" PLAN_FILE
+        ":4: E06 TASK-A (wave 1) depends on TASK-B (wave 3): move TASK-A "
         "to wave 4 or later\n" PLAN_FILE
         ":5: E08 status: expected one of pending, in_progress, completed, failed, skipped, "
         "deferred, backlog, in_review, found \"done\"\n" PLAN_FILE
-        ":6: E05 TASK-C depends on TASK-X, and there is no such task. Did you mean 'TASK-A', "
+        ":6: E05 TASK-C depends on TASK-X, which does not exist. Did you mean 'TASK-A', "
         "'TASK-B' or 'TASK-C'?\n" PLAN_FILE
         ":7: E07 complexity: expected a whole number from 1 to 10, found 11\n" PLAN_FILE
-        ":8: E03 there is no file tasks/none.md\n" PLAN_FILE
-        ":8: E04 TASK-E is in no wave\n" PLAN_FILE
-        ":12: E04 wave 2 names TASK-F, and there is no such task. Did you mean 'TASK-A', 'TASK-B' "
-        "or 'TASK-C'?\n" PLAN_FILE ":14: E08 the gate is after wave 9, and there are 3\n" PLAN_FILE
-        ":16: E09 the player is played by acp: not supported yet\n" PLAN_FILE
-        ":17: E10 commands[0]: expected a command that is not empty, found "
+        ":8: E03 no such file: tasks/none.md\n" PLAN_FILE
+        ":8: E04 TASK-E is not in a wave\n" PLAN_FILE
+        ":12: E04 wave 2 names TASK-F, which does not exist. Did you mean 'TASK-A', 'TASK-B' "
+        "or 'TASK-C'?\n" PLAN_FILE
+        ":14: E08 the gate is after wave 9, but the plan has 3 waves\n" PLAN_FILE
+        ":16: E09 the player uses acp: not supported yet\n" PLAN_FILE
+        ":17: E10 commands[0]: expected a non-empty command, found "
         "\"\"\ntasks/TASK-C.md:5: E07 turns: expected a whole number from 1 to 50, found 0\n");
     plans_load(&place, NULL, &loaded);
     assert_int_equal(loaded.code, BL_EINVAL);
     assert_int_equal(loaded.error.kind, BL_KIND_USAGE);
     assert_int_equal(count_problems(&loaded), 12);
-    expect_in(bl_text_from(loaded.error.message), PLAN_FILE ":1: E02 the id 'FEAT A'");
+    expect_in(bl_text_from(loaded.error.message), PLAN_FILE ":1: E02 invalid id 'FEAT A'");
     expect_in(bl_text_from(loaded.error.hint), "11 more");
     plans_done(&loaded);
     place_done(&place);
 }
 
-static void F39_a_plan_of_guardkit_loads_unchanged(void **state BL_UNUSED)
+static void F39_guardkit_plan_loads_unchanged(void **state BL_UNUSED)
 {
     static const char yaml[] =
         "id: FEAT-GK\nname: Search\ndescription: 'Search\n  in many lines'\n"
@@ -124,7 +126,7 @@ static void F39_a_plan_of_guardkit_loads_unchanged(void **state BL_UNUSED)
     place_done(&place);
 }
 
-/* One plan of the suite: it is reported on, and each task file that is not there is named. */
+/* Loads a plan of the suite. Its problems must name each missing task file. */
 static void load_one(const struct place *place, const char *folder, const char *name,
                      bool with_files)
 {
@@ -158,7 +160,7 @@ static void load_one(const struct place *place, const char *folder, const char *
         assert_int_equal(loaded.code, BL_EINVAL);
         BL_JSON_EACH (task, tasks) {
             struct bl_text file = bl_json_text(bl_json_get(task, BL_TEXT("file_path")));
-            snprintf(line, sizeof line, "E03 there is no file " BL_TEXT_FORMAT "\n",
+            snprintf(line, sizeof line, "E03 no such file: " BL_TEXT_FORMAT "\n",
                      BL_TEXT_ARG(file));
             if (bl_text_ends_with(file, BL_TEXT(".md")))
                 expect_in(bl_buffer_text(&loaded.text), line);
@@ -200,6 +202,6 @@ static void all_plans_of_the_suite_are_reported_on(void **state BL_UNUSED)
     assert_true(count >= 20);
 }
 
-SUITE(plan_suite, cmocka_unit_test(F38_all_faults_are_told_at_once),
-      cmocka_unit_test(F39_a_plan_of_guardkit_loads_unchanged),
+SUITE(plan_suite, cmocka_unit_test(F38_all_errors_are_reported_at_once),
+      cmocka_unit_test(F39_guardkit_plan_loads_unchanged),
       cmocka_unit_test(all_plans_of_the_suite_are_reported_on));

@@ -1,5 +1,5 @@
-/* Whole runs on virtual time, from a seed: seats, git and the store are played, the loop of tasks,
- * the waves and the ledger are the real ones. */
+/* Whole runs in virtual time, from a seed: seats, git and the store are simulated; the loop of
+ * tasks, the waves and the ledger are real. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,28 +8,28 @@
 #define TASKS    3
 #define SEAT_MAX ((size_t)64 * 1024)
 
-/* What one run came to, as each of those who look would see it. */
+/* The results of a run, as each reader sees them. */
 struct played {
     uint64_t seed;
     struct bl_random random;
     uint64_t player_ns[TASKS];
     uint64_t coach_ns[TASKS];
-    uint64_t cancel_ns; /* 0: nobody cancels */
+    uint64_t cancel_ns; /* 0: no cancel */
     bool graced;
     int exit_code;
-    bool stopped[TASKS];       /* its scope was; else it was claimed */
-    struct bl_text row[TASKS]; /* the last that was stored */
+    bool stopped[TASKS];       /* its scope was stopped, else claimed */
+    struct bl_text row[TASKS]; /* the last stored row */
     unsigned ended[TASKS];     /* task_ended events in the journal */
     char told[TASKS][32];      /* decision in the listener's event */
-    char journaled[TASKS][32]; /* in the journal's */
-    char shown[TASKS][32];     /* in the view */
+    char journaled[TASKS][32]; /* decision in the journal's event */
+    char shown[TASKS][32];     /* decision in the view */
     unsigned receipts[TASKS];
     bool quiet_broken;   /* something ran after its task had ended */
-    bool saved[TASKS];   /* the write with its end has come back, and was durable */
-    bool told_early;     /* its end was told before that */
+    bool saved[TASKS];   /* the write of its end has returned, and was durable */
+    bool told_early;     /* its end was reported before that write */
     const char *refused; /* an event (its type, and T0) whose write the store refuses; or NULL */
-    unsigned over;       /* how often the end of all of it was told */
-    int told_exit_code;  /* with that */
+    unsigned over;       /* number of feature_ended events */
+    int told_exit_code;  /* exit code in that event */
     unsigned running[TASKS];
 };
 
@@ -183,7 +183,7 @@ static bool is_refused(const struct played *played, const struct bl_store_featur
     return false;
 }
 
-/* What a store would have after this. */
+/* Records what a store would have after this write. */
 static int write_store(struct bl_feature *feature, const struct bl_store_feature_write *write,
                        struct bl_error *error)
 {
@@ -207,7 +207,7 @@ static int write_store(struct bl_feature *feature, const struct bl_store_feature
         take_event(played, event, write->durable, ends);
     }
     bl_arena_done(&arena);
-    /* A store takes its time, too. */
+    /* A store takes time too. */
     bl_sleep(bl_random_below(&played->random, 3) * 100 * BL_NS_PER_US);
     for (size_t i = 0; i < TASKS; i++)
         played->saved[i] = played->saved[i] || ends[i];
@@ -377,7 +377,7 @@ static void play_seed(uint64_t seed, const char *refused, struct played *played)
     *played = (struct played){.seed = seed, .refused = refused};
     bl_random_seed(&played->random, seed);
     for (size_t i = 0; i < TASKS; i++) {
-        /* Half a millisecond around the timer, and at times the very same instant. */
+        /* Within half a millisecond of the timer, sometimes at exactly the same instant. */
         uint64_t total = BL_NS_PER_S - 500 * BL_NS_PER_US +
                          bl_random_below(&played->random, 11) * 100 * BL_NS_PER_US;
         played->player_ns[i] = 300 * BL_NS_PER_MS;
@@ -434,7 +434,7 @@ static void check_played(struct played *played, unsigned counts[4])
                  played->told_early);
 }
 
-static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(void **unused)
+static void F13_approval_and_timeout_in_one_instant_give_one_decision_everywhere(void **unused)
 {
     unsigned counts[4] = {0};
     struct played *played = bl_zalloc(sizeof *played);
@@ -444,15 +444,15 @@ static void F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere(
         play_seed(seed, NULL, played);
         check_played(played, counts);
     }
-    /* Each of them occurs. */
+    /* Each of them must occur. */
     for (size_t i = 0; i < BL_COUNT(counts); i++)
         assert_true(counts[i] > 0);
     bl_free(played);
 }
 
-/* The store has refused it: nobody is told that the task has ended, nor that a checkpoint is saved,
- * and no task is told to have ended that has not. */
-static void an_end_that_the_store_refused_is_not_told(void **unused)
+/* If the store refuses the record, the end of the task and its checkpoint are not told, and no task
+ * is reported as ended that has not ended. */
+static void end_that_the_store_refused_is_not_told(void **unused)
 {
     struct played *played = bl_zalloc(sizeof *played);
     unsigned others = 0;
@@ -473,8 +473,8 @@ static void an_end_that_the_store_refused_is_not_told(void **unused)
     bl_free(played);
 }
 
-/* All that the tasks did is on record, and the end of the feature is not. */
-static void a_feature_whose_end_the_store_refused_has_failed(void **unused)
+/* The records of the tasks are stored, but not the end of the feature. */
+static void feature_whose_end_the_store_refused_has_failed(void **unused)
 {
     struct played *played = bl_zalloc(sizeof *played);
     unsigned approved = 0;
@@ -491,11 +491,11 @@ static void a_feature_whose_end_the_store_refused_has_failed(void **unused)
         }
         approved += all;
     }
-    /* Some would have ended with 0. */
+    /* Some runs would have ended with exit code 0. */
     assert_true(approved > 0);
     bl_free(played);
 }
 
-SUITE(race, cmocka_unit_test(F13_approval_and_timeout_in_one_instant_are_one_decision_everywhere),
-      cmocka_unit_test(an_end_that_the_store_refused_is_not_told),
-      cmocka_unit_test(a_feature_whose_end_the_store_refused_has_failed));
+SUITE(race, cmocka_unit_test(F13_approval_and_timeout_in_one_instant_give_one_decision_everywhere),
+      cmocka_unit_test(end_that_the_store_refused_is_not_told),
+      cmocka_unit_test(feature_whose_end_the_store_refused_has_failed));

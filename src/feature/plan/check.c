@@ -10,7 +10,7 @@ static bool plan_check_is_blank(const char *text)
     return bl_text_trim(bl_text_from(text)).size == 0;
 }
 
-/* A path that stays below where it begins. */
+/* Returns whether a path stays below its start. */
 static bool stays_inside(struct bl_text path)
 {
     struct bl_text rest = path, part;
@@ -135,7 +135,7 @@ static void warn_of_name(struct plan_loader *loader, const struct bl_json *id)
     if (dot != NULL && dot > name.data)
         name.size = (size_t)(dot - name.data);
     if (!bl_text_equal(name, bl_text_from(plan->id)))
-        plan_warn(loader, &loader->file, id, "the id is %s, and the file's name is %s", plan->id,
+        plan_warn(loader, &loader->file, id, "the id is %s, but the file is named %s", plan->id,
                   plan_show(loader, name));
 }
 
@@ -146,7 +146,7 @@ struct feature_said {
     const struct bl_json *belay;
     const struct bl_json *orchestration;
     int64_t recommended_parallel;
-    const struct bl_json *elsewhere; /* read by others, or by nobody */
+    const struct bl_json *elsewhere; /* read elsewhere, or ignored */
 };
 
 #define ELSEWHERE(key)   BL_MEMBER_JSON(key, elsewhere, .optional = true)
@@ -187,8 +187,9 @@ static void check_names(struct plan_loader *loader, const struct bl_json *root)
         plan_fault(loader, file, root, "E02", "the feature has no id");
     else if (plan->id != NULL && !plan_id_valid(bl_text_from(plan->id)))
         plan_fault(loader, file, id + 1, "E02",
-                   "the id '%s' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
-                   "digit first",
+                   "invalid id '%s' (expected 1 to 64 of A-Z, a-z, 0-9, _ and -, starting with a "
+                   "letter or "
+                   "digit)",
                    plan_show(loader, bl_text_from(plan->id)));
     else if (plan->id != NULL)
         warn_of_name(loader, id);
@@ -230,25 +231,26 @@ static void gate_wave(struct plan_loader *loader, const struct bl_json *value)
 
     if (!plan_integer(loader, value, &wave) || wave < 1) {
         plan_fault(loader, &loader->file, value, "E08",
-                   "after_wave must be the number of a wave, a list of them, or all; is %s",
+                   "after_wave: expected the number of a wave, a list of numbers, or all, found %s",
                    plan_show_value(loader, value));
         return;
     }
     if ((uint64_t)wave > loader->declared_waves) {
         if (!loader->waves_cut)
             plan_fault(loader, &loader->file, value, "E08",
-                       "the gate is after wave %lld, and there %s %zu", (long long)wave,
-                       loader->declared_waves == 1 ? "is" : "are", loader->declared_waves);
+                       "the gate is after wave %lld, but the plan has %zu wave%s", (long long)wave,
+                       loader->declared_waves, loader->declared_waves == 1 ? "" : "s");
         return;
     }
-    /* An empty wave was dropped: what stands after it is what stood before it. */
+    /* Empty waves were dropped: the gate then runs after the wave before. */
     size_t kept = loader->kept_waves[wave - 1];
     if (kept > 0)
         plan->waves[kept - 1].gated = true;
     else
-        plan_warn(loader, &loader->file, value,
-                  "the gate is after wave %lld, which is empty and the first: it is not run there",
-                  (long long)wave);
+        plan_warn(
+            loader, &loader->file, value,
+            "the gate after wave %lld does not run: that wave is empty, and no wave precedes it",
+            (long long)wave);
 }
 
 static void read_after_wave(struct plan_loader *loader, const struct bl_json *mapping)
@@ -258,7 +260,7 @@ static void read_after_wave(struct plan_loader *loader, const struct bl_json *ma
 
     if (key == NULL) {
         plan_fault(loader, &loader->file, mapping, "E08",
-                   "smoke_gates does not say after_wave: the number of a wave, a list, or all");
+                   "smoke_gates has no after_wave (the number of a wave, a list, or all)");
         return;
     }
     if (plan_scalar(loader, key + 1, &text) && bl_text_equal(text, BL_TEXT("all"))) {

@@ -1,32 +1,34 @@
-/* Design notes.
+/* Acceptance criteria.
  *
- * Criteria are the top-level items of a section of Markdown. Only as much of Markdown is read as
- * that takes, line by line: headings, fences of code (what is in them is neither heading nor item),
- * items, and what belongs to an item: deeper lines, and lines that follow it without a gap. An item
- * is a slice of the body, so nothing is copied. */
+ * Design notes.
+ *
+ * Criteria are the top-level items of a section of Markdown. Only the necessary parts of Markdown
+ * are read, line by line: headings, code fences (their contents are neither headings nor items),
+ * items, and the parts of an item: deeper lines, and lines that follow without a gap. An item is a
+ * slice of the body, so nothing is copied. */
 #include "plan.h"
 
 #include <stdio.h>
 #include <strings.h>
 
 #define CRITERION_ID_MAX 32u
-#define INDENT_CODE      4u /* from there on a line is code, not structure */
+#define INDENT_CODE      4u /* a line indented this far is code, not structure */
 #define INDENT_DEEPER    2u
 
 struct scan {
     struct plan_loader *loader;
     const struct plan_file *file;
     struct bl_plan_task *task;
-    uint32_t line; /* of the line that is looked at */
+    uint32_t line; /* number of the current line */
     bool in_section;
-    char fence; /* of the open one; 0: none */
+    char fence; /* mark of the open fence; 0: none */
     size_t fence_size;
-    bool gap; /* the line before was blank */
+    bool gap; /* the previous line was blank */
     bool has_base;
     size_t base;         /* indentation of top-level items */
-    struct bl_text item; /* being read; data NULL: none */
+    struct bl_text item; /* the current item; data NULL: none */
     uint32_t item_line;
-    bool over; /* too many was told */
+    bool over; /* the excess was reported */
 };
 
 /* ---- One criterion --------------------------------------------------------------------------- */
@@ -44,7 +46,7 @@ static size_t skip_marks(struct bl_text text, size_t at)
     return at;
 }
 
-/* Takes "AC-001:" off the front, be it emphasised or not. Empty: there is none. */
+/* Removes "AC-001:" from the start, emphasised or not. Returns an empty text if there is no id. */
 static struct bl_text take_id(struct bl_text *text)
 {
     size_t start = skip_marks(*text, 0), end = start;
@@ -56,7 +58,7 @@ static struct bl_text take_id(struct bl_text *text)
     if (id.size < 4 || id.size > CRITERION_ID_MAX || !bl_text_starts_with(id, BL_TEXT("AC-")) ||
         at == text->size || text->data[at] != ':')
         return (struct bl_text){0};
-    /* What closes the emphasis may stand after the colon; without one before, it opens another. */
+    /* The emphasis may end after the colon. Without one before it, the mark starts another. */
     at++;
     if (start > 0)
         at = skip_marks(*text, at);
@@ -86,7 +88,7 @@ static void add_criterion(struct scan *scan, struct bl_text id, struct bl_text t
     for (size_t i = 0; i < task->criterion_count; i++) {
         if (bl_text_equal(bl_text_from(task->criteria[i].id), id))
             plan_fault_line(scan->loader, scan->file->name, line, "E02",
-                            "the criterion " BL_TEXT_FORMAT " is there twice", BL_TEXT_ARG(id));
+                            "duplicate criterion " BL_TEXT_FORMAT, BL_TEXT_ARG(id));
     }
     task->criteria[task->criterion_count++] =
         (struct bl_criterion){bl_arena_text(arena, id).data, text};
@@ -115,7 +117,7 @@ static size_t indent_of(struct bl_text line, size_t *ret_bytes)
     return indent;
 }
 
-/* The level of a heading, and what it says; 0: it is none. */
+/* Returns the level of a heading and its title, or 0. */
 static size_t heading_of(struct bl_text text, struct bl_text *ret_title)
 {
     size_t level = 0;
@@ -140,7 +142,7 @@ static bool is_section(size_t level, struct bl_text title)
            strncasecmp(title.data, name, title.size) == 0;
 }
 
-/* How many of the same byte a fence begins with; 0: it is none. */
+/* Returns the size of a fence at the start, or 0. */
 static size_t fence_of(struct bl_text text)
 {
     size_t size = 0;
@@ -152,7 +154,7 @@ static size_t fence_of(struct bl_text text)
     return size >= 3 ? size : 0;
 }
 
-/* "---", "* * *": a line across the page. */
+/* Returns whether the line is a horizontal rule: "---", "* * *". */
 static bool criteria_is_rule(struct bl_text text)
 {
     size_t marks = 0, at = 0;
@@ -164,7 +166,7 @@ static bool criteria_is_rule(struct bl_text text)
     return at == text.size && marks >= 3;
 }
 
-/* What follows the mark of an item, and its box; data NULL: it is no item. */
+/* Returns the text of an item, without marker and checkbox. data NULL: not an item. */
 static struct bl_text item_of(struct bl_text text)
 {
     size_t at = 2;
@@ -187,7 +189,7 @@ static void extend_item(struct scan *scan, struct bl_text line)
         scan->item.size = (size_t)(line.data + line.size - scan->item.data);
 }
 
-/* A line of the section that is neither blank, heading nor code. */
+/* Reads a line of the section that is not blank, a heading or code. */
 static void scan_text(struct scan *scan, struct bl_text line, size_t indent, struct bl_text text)
 {
     struct bl_text item = item_of(text);
@@ -266,7 +268,7 @@ static void scan_markdown(struct scan *scan, struct bl_text rest)
 
 /* ---- Front matter ---------------------------------------------------------------------------- */
 
-/* `- AC-001: text` is a mapping to YAML. */
+/* YAML reads `- AC-001: text` as a mapping. */
 static bool read_pair(struct scan *scan, const struct bl_json *node)
 {
     const struct bl_json *key = bl_json_first(node, BL_JSON_OBJECT);
@@ -288,7 +290,7 @@ static void read_node(struct scan *scan, const struct bl_json *node)
         return;
     if (!plan_scalar(scan->loader, node, &text)) {
         plan_fault(scan->loader, scan->file, node, "E02",
-                   "an acceptance criterion must be text, is %s", bl_value_type(node));
+                   "acceptance criterion: expected text, found %s", bl_value_type(node));
         return;
     }
     scan->item = text;
@@ -309,7 +311,7 @@ static void criteria_read_members(struct scan *scan, const struct bl_json *value
         read_node(scan, value);
         return;
     }
-    /* One text may hold a list; its lines are not those of the file. */
+    /* One text may contain a list; its line numbers are not exact. */
     struct scan inner = *scan;
     inner.in_section = true;
     inner.line = plan_line(scan->file, value) - 1;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define OPERATION "find the feature"
-/* Of a folder of features: the rest is not looked at. */
+/* Limit for a folder of features; further entries are ignored. */
 #define ENTRIES_MAX 4096u
 
 static const char *const folders[] = {".belay/features", ".guardkit/features"};
@@ -25,7 +25,7 @@ bool plan_id_valid(struct bl_text id)
     return id.size > 0 && id.size < BL_PLAN_ID_SIZE;
 }
 
-/* Links resolved, in the arena; NULL: it is not there. */
+/* Returns the path with links resolved, in the arena, or NULL if it does not exist. */
 static const char *resolve(struct bl_arena *arena, const char *path)
 {
     char *real = realpath(path, NULL);
@@ -44,7 +44,7 @@ int bl_plan_repository(struct bl_arena *arena, const char *directory, const char
     for (size_t end = size; end > 0; end--) {
         if (end != size && real[end] != '/')
             continue;
-        /* A worktree has a file there, a clone a folder. */
+        /* .git is a file in a worktree, a folder in a clone. */
         const char *mark = bl_arena_printf(arena, "%.*s/.git", (int)end, real).data;
         struct stat status;
         if (stat(mark, &status) == 0 && (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode))) {
@@ -53,12 +53,14 @@ int bl_plan_repository(struct bl_arena *arena, const char *directory, const char
         }
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, directory,
-                 "%s is in no git repository", directory);
-    bl_error_hint(error, "features work on a repository: go into one, or make one with git init");
+                 "%s is not in a git repository", directory);
+    bl_error_hint(error, "change to a repository, or create one with git init");
     return BL_ENOENT;
 }
 
-/* ---- Ids that there are ---------------------------------------------------------------------- */
+/* ---- Existing ids ---------------------------------------------------------------------------- */
+
+#define KNOWN_SHOWN 5u
 
 struct ids {
     struct bl_arena *arena;
@@ -89,25 +91,82 @@ static void plan_find_list_folder(struct ids *ids, const char *folder)
         closedir(stream);
 }
 
+const char *const *bl_plan_ids(struct bl_arena *arena, const char *repository)
+{
+    struct ids ids = {arena, bl_arena_zalloc(arena, (ENTRIES_MAX + 1) * sizeof *ids.names), 0};
+
+    for (size_t i = 0; i < BL_COUNT(folders); i++)
+        plan_find_list_folder(&ids, bl_arena_printf(arena, "%s/%s", repository, folders[i]).data);
+    qsort(ids.names, ids.count, sizeof *ids.names, plan_find_compare_names);
+    return ids.names;
+}
+
+static size_t plan_find_count(const char *const *ids)
+{
+    size_t count = 0;
+
+    while (ids[count] != NULL)
+        count++;
+    return count;
+}
+
+const char *plan_known(struct plan_loader *loader, const char *repository)
+{
+    const char *const *ids = bl_plan_ids(loader->arena, repository);
+    size_t count = plan_find_count(ids), shown = count > KNOWN_SHOWN ? KNOWN_SHOWN : count;
+    BL_AUTO_BUFFER(text, 4096);
+
+    if (count == 0)
+        return " There are no plans in .belay/features; 'belay feature new' writes one.";
+    bl_buffer_append(&text,
+                     count == 1 ? BL_TEXT(" The plan here is ") : BL_TEXT(" The plans here are "));
+    for (size_t i = 0; i < shown; i++)
+        bl_buffer_printf(&text, "%s%s", i == 0 ? "" : i + 1 == count ? " and " : ", ", ids[i]);
+    if (count > shown)
+        bl_buffer_printf(&text, " and %zu more", count - shown);
+    bl_buffer_append_byte(&text, '.');
+    return bl_arena_text(loader->arena, bl_buffer_text(&text)).data;
+}
+
+/* Suggests ids close to the name, or else lists all. */
 static const char *suggest_ids(struct plan_loader *loader, const char *repository, const char *name)
 {
-    struct ids ids = {loader->arena,
-                      bl_arena_alloc(loader->arena, (ENTRIES_MAX + 1) * sizeof *ids.names), 0};
-
-    for (size_t i = 0; repository != NULL && i < BL_COUNT(folders); i++)
-        plan_find_list_folder(&ids,
-                              bl_arena_printf(loader->arena, "%s/%s", repository, folders[i]).data);
-    qsort(ids.names, ids.count, sizeof *ids.names, plan_find_compare_names);
-    return plan_suggest(loader, name, ids.names, ids.count);
+    if (repository == NULL)
+        return "";
+    const char *const *ids = bl_plan_ids(loader->arena, repository);
+    const char *near = plan_suggest(loader, name, ids, plan_find_count(ids));
+    return near[0] != '\0' ? near : plan_known(loader, repository);
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static bool exists(const char *path)
+static bool plan_find_exists(const struct plan_loader *loader, const char *path)
 {
     struct stat status;
 
-    return stat(path, &status) == 0;
+    return plan_source(loader, path) != NULL || stat(path, &status) == 0;
+}
+
+static bool plan_find_is_folder(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Suggests the path with its extension, or else ids. */
+static const char *suggest_path(struct plan_loader *loader, const char *path)
+{
+    const char *here = NULL, *slash = strrchr(path, '/');
+
+    for (size_t i = 0; i < BL_COUNT(endings); i++) {
+        if (plan_find_exists(loader, bl_arena_printf(loader->arena, "%s%s", path, endings[i]).data))
+            return bl_arena_printf(loader->arena, " Did you mean '%s%s'?", loader->options->name,
+                                   endings[i])
+                .data;
+    }
+    bl_plan_repository(loader->arena, loader->options->directory, &here, NULL);
+    return suggest_ids(loader, here, slash[1] != '\0' ? slash + 1 : loader->options->name);
 }
 
 static int plan_find_by_id(struct plan_loader *loader, struct bl_error *error)
@@ -125,13 +184,14 @@ static int plan_find_by_id(struct plan_loader *loader, struct bl_error *error)
         for (size_t j = 0; j < BL_COUNT(endings); j++) {
             const char *name =
                 bl_arena_printf(loader->arena, "%s/%s%s", folders[i], id, endings[j]).data;
-            if (exists(bl_arena_printf(loader->arena, "%s/%s", plan->repository, name).data))
+            if (plan_find_exists(
+                    loader, bl_arena_printf(loader->arena, "%s/%s", plan->repository, name).data))
                 found[count++] = name;
         }
     }
     if (count == 0) {
         plan_fault_line(loader, id, 0, "E01",
-                        "there is no feature %s: neither %s/%s.yaml nor %s/%s.yaml is there in "
+                        "no feature %s: neither %s/%s.yaml nor %s/%s.yaml exists in "
                         "%s.%s",
                         id, folders[0], id, folders[1], id, plan->repository,
                         suggest_ids(loader, plan->repository, id));
@@ -141,13 +201,13 @@ static int plan_find_by_id(struct plan_loader *loader, struct bl_error *error)
     plan->path = bl_arena_printf(loader->arena, "%s/%s", plan->repository, found[0]).data;
     for (size_t i = 1; i < count; i++)
         plan_fault_line(loader, found[0], 1, "E01",
-                        "the feature is there twice, as %s and as %s: remove one of them, or name "
-                        "it by its path",
+                        "the feature exists twice, as %s and as %s: remove one of them, or use "
+                        "its path",
                         found[0], found[i]);
     return count > 1 ? BL_EINVAL : 0;
 }
 
-/* What errors call a file: its path from the repository's top. */
+/* Returns the name of a file in errors: its path from the top of the repository. */
 static const char *relative_to(const char *repository, const char *path)
 {
     size_t size = strlen(repository);
@@ -155,8 +215,8 @@ static const char *relative_to(const char *repository, const char *path)
     return strncmp(path, repository, size) == 0 && path[size] == '/' ? path + size + 1 : path;
 }
 
-/* A path whose folder has its links resolved: the repository is that of the name, also when the
- * file itself is a link. */
+/* Finds a plan by path. Links in its folder are resolved, but not the file itself: the repository
+ * is the one that contains the name. */
 static int find_by_path(struct plan_loader *loader, struct bl_error *error)
 {
     struct bl_plan *plan = loader->plan;
@@ -169,13 +229,18 @@ static int find_by_path(struct plan_loader *loader, struct bl_error *error)
     struct bl_text before = {path, slash > path ? (size_t)(slash - path) : 1};
     const char *folder = resolve(loader->arena, bl_arena_text(loader->arena, before).data);
 
-    if (folder == NULL || !exists(path)) {
-        const char *why = errno == EACCES ? "it may not be looked at"
-                                          : "a feature is named by its id or by a path";
-        const char *here = NULL;
-        bl_plan_repository(loader->arena, loader->options->directory, &here, NULL);
-        plan_fault_line(loader, name, 0, "E01", "there is no such file: %s.%s", why,
-                        suggest_ids(loader, here, slash[1] != '\0' ? slash + 1 : name));
+    if (folder == NULL || !plan_find_exists(loader, path)) {
+        const char *why =
+            errno == EACCES ? "permission denied" : "no such file; use an id or a path";
+        plan_fault_line(loader, name, 0, "E01", "cannot open the plan: %s.%s", why,
+                        suggest_path(loader, path));
+        return BL_EINVAL;
+    }
+    if (plan_find_is_folder(path)) {
+        const char *top = NULL;
+        bl_plan_repository(loader->arena, path, &top, NULL);
+        plan_fault_line(loader, name, 0, "E01", "this is a folder, not a plan.%s",
+                        top != NULL ? plan_known(loader, top) : "");
         return BL_EINVAL;
     }
     int code = bl_plan_repository(loader->arena, folder, &plan->repository, error);
@@ -196,7 +261,7 @@ int plan_find(struct plan_loader *loader, struct bl_error *error)
 
 /* ---- Names for the store --------------------------------------------------------------------- */
 
-/* The file's name without its ending. */
+/* Returns the file's name without its extension. */
 static const char *stem_of(struct bl_arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,13 +1,15 @@
-/* Design notes.
+/* Limits and deadlines.
  *
- * A limit may be said in four places, and what counts is the first of them that says it:
+ * Design notes.
+ *
+ * A limit may be set in several places. The first of them wins:
  *
  *   command line > task's belay: > task's autobuild: > feature's belay: > default
  *
  * So each is read over the next: the feature's over the defaults, a task's over the feature's.
  *
- * Budgets are the exception: those of a feature file bind the feature, those of a task file the
- * task, and neither is handed down. */
+ * Budgets are the exception: those of a feature file limit the feature, those of a task file the
+ * task, and neither is inherited. */
 #include "plan.h"
 
 #define MULTIPLIER_LEAST 0.1
@@ -79,7 +81,7 @@ static void note_timeout(const struct plan_file *file, const struct bl_json *map
         *timeout = (struct plan_timeout){source, own, plan_line(file, key)};
 }
 
-/* What a limit is not, though it fits its type. */
+/* Refuses values that fit the type but not the limit. */
 static void check_limit(struct plan_loader *loader, const struct plan_file *file,
                         const struct bl_json *key, bool task)
 {
@@ -92,8 +94,7 @@ static void check_limit(struct plan_loader *loader, const struct plan_file *file
         may_lack = may_lack || strcmp(key->string, nullable[i]) == 0;
         if (task && strcmp(key->string, of_features[i]) == 0)
             plan_fault(loader, file, key, "E08",
-                       "%s is a limit of the feature: it belongs into the feature file",
-                       key->string);
+                       "%s is a limit of the feature: set it in the feature file", key->string);
     }
     if (key[1].type == BL_JSON_NULL && !may_lack)
         plan_fault(loader, file, key + 1, "E07", "%s: expected a value, found null", key->string);
@@ -127,7 +128,7 @@ void plan_autobuild_read(struct plan_loader *loader, struct plan_draft *draft,
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
-/* What the command line says is above all files. */
+/* Applies the command line, which overrides all files. */
 static void apply_overrides(const struct plan_loader *loader, struct bl_feature_limits *limits)
 {
     const struct bl_plan_overrides *overrides = loader->options->overrides;
@@ -161,14 +162,14 @@ void plan_limits_decide(struct plan_loader *loader)
         plan->limits.max_budget_tokens = overrides->max_budget_tokens;
     if (overrides != NULL && overrides->max_budget_usd_set)
         plan->limits.max_budget_usd = overrides->max_budget_usd;
-    /* A recommendation only lowers, and a person's word is above it. */
+    /* A recommendation only lowers the limit, and the command line overrides it. */
     bool said = overrides != NULL && overrides->parallel > 0;
     if (!said && plan->recommended_parallel > 0 &&
         plan->recommended_parallel < plan->limits.parallel)
         plan->limits.parallel = (uint32_t)plan->recommended_parallel;
 }
 
-/* The one place where a deadline is made. */
+/* The only place where a deadline is computed. */
 static uint64_t deadline_of(const struct bl_feature_limits *limits)
 {
     double ns = (double)limits->task_timeout_ns * limits->timeout_multiplier;
@@ -184,19 +185,20 @@ static void warn_of_deadline(struct plan_loader *loader, size_t number)
     double estimate_s = (double)task->estimated_minutes * 60;
     char deadline[32], budget[32];
 
-    plan_seconds(task->deadline_ns, deadline);
+    bl_duration_format((int64_t)task->deadline_ns, deadline);
+    bl_duration_format((int64_t)task->limits.min_turn_budget_ns, budget);
     if (task->deadline_ns < task->limits.min_turn_budget_ns)
         plan_warn_line(loader, timeout->own ? draft->file.name : loader->file.name,
                        timeout->line > 0 ? timeout->line : 1,
-                       "task_timeout (%s s) is below min_turn_budget (%s s): there is never a "
+                       "task_timeout (%s) is below min_turn_budget (%s): there is no "
                        "second turn",
-                       deadline, plan_seconds(task->limits.min_turn_budget_ns, budget));
+                       deadline, budget);
     bool runs = !task->manual && strcmp(task->status, "completed") != 0 &&
                 strcmp(task->status, "deferred") != 0;
     if (runs && estimate_s * 1e9 > (double)task->deadline_ns)
         plan_warn(loader, &loader->file, draft->node,
-                  "%s is estimated at %lld minutes, its deadline is %s s: the deadline counts",
-                  task->id, (long long)task->estimated_minutes, deadline);
+                  "%s is estimated at %lld minutes, but its deadline of %s applies", task->id,
+                  (long long)task->estimated_minutes, deadline);
 }
 
 void plan_task_limits_decide(struct plan_loader *loader, size_t number)

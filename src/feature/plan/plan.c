@@ -23,7 +23,7 @@ const char *bl_on_failure_name(enum bl_on_failure policy)
 
 static const char *const no_texts[] = {NULL};
 
-/* The commands, and the oracle after them. */
+/* Returns the commands with the oracle added at the end. */
 static const char *const *add_command(struct bl_arena *arena, const char *const *commands,
                                       const char *more)
 {
@@ -54,7 +54,7 @@ static void decide_verify(struct plan_loader *loader, const struct plan_draft *d
         verify->protect = no_texts;
     if (task->verify.required && task->verify.commands[0] == NULL && !task->manual)
         plan_fault(loader, &loader->file, draft->node, "E10",
-                   "verify is required, and %s has no verify commands", task->id);
+                   "verification is required, but %s has no verify commands", task->id);
 }
 
 static void plan_decide(struct plan_loader *loader)
@@ -74,12 +74,17 @@ static void plan_decide(struct plan_loader *loader)
                          &draft->said.seats[PLAN_PLAYER], &task->player);
         plan_seat_decide(PLAN_COACH, &loader->said.seats[PLAN_COACH],
                          &draft->said.seats[PLAN_COACH], &task->coach);
+        if (!task->manual && strcmp(task->status, "completed") != 0 &&
+            strcmp(task->status, "deferred") != 0) {
+            plan_seat_check(loader, draft, &task->player, PLAN_PLAYER);
+            plan_seat_check(loader, draft, &task->coach, PLAN_COACH);
+        }
         decide_verify(loader, draft, task);
         plan_task_limits_decide(loader, i);
     }
 }
 
-/* Each file with its name and size, so that no text can move from one to the next unseen. */
+/* Includes name and size of each file, so that text moved between files changes the digest. */
 static void add_to_digest(struct bl_sha256 *hash, const struct plan_file *file)
 {
     char head[32];
@@ -108,9 +113,9 @@ static void feature_plan_digest(const struct plan_loader *loader)
         snprintf(plan->digest + 7 + 2 * i, 3, "%02x", sum[i]);
 }
 
-/* ---- What is wrong, in order ----------------------------------------------------------------- */
+/* ---- Sorting problems ------------------------------------------------------------------------ */
 
-/* The feature file's first, then the task files' in the plan's order; by line. */
+/* Order: the feature file, then the task files in plan order; within a file by line. */
 struct ranked {
     struct bl_plan_problem *problem;
     size_t file;
@@ -171,7 +176,7 @@ static int plan_fail(struct plan_loader *loader, struct bl_list *problems, struc
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, loader->options->name, BL_TEXT_FORMAT,
                  BL_TEXT_ARG(bl_buffer_text(&text)));
     if (count > 1)
-        bl_error_hint(error, "%zu more: belay feature validate shows all that is wrong", count - 1);
+        bl_error_hint(error, "%zu more; 'belay feature validate' lists all errors", count - 1);
     return BL_EINVAL;
 }
 
@@ -179,6 +184,14 @@ static int plan_fail(struct plan_loader *loader, struct bl_list *problems, struc
 
 static void plan_read_all(struct plan_loader *loader)
 {
+    if (bl_text_ends_with(bl_text_from(loader->plan->path), BL_TEXT(".md"))) {
+        plan_fault_line(
+            loader, loader->file.name, 0, "E01",
+            "this is a Markdown file, but a plan is a YAML file whose tasks refer to Markdown "
+            "files.%s",
+            plan_known(loader, loader->plan->repository));
+        return;
+    }
     if (!plan_file_load(loader, loader->plan->path, PLAN_SIZE_MAX, &loader->file) ||
         !plan_file_parse(loader, &loader->file, loader->file.text))
         return;

@@ -4,7 +4,7 @@
 
 #define PROBLEMS_MAX    1000u
 #define SUGGESTIONS_MAX 3u
-/* Each costs a look at all names: what many are told of, one hundred are helped with. */
+/* Each suggestion compares all names, so their number is limited. */
 #define SUGGESTED_MAX 100u
 #define SHOWN_MAX     80u
 #define MESSAGE_MAX   ((size_t)64 * 1024)
@@ -28,7 +28,7 @@ void plan_loader_done(struct plan_loader *loader)
     bl_map_done(&loader->ids);
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Problems -------------------------------------------------------------------------------- */
 
 static const char *escaped(struct bl_arena *arena, struct bl_text text)
 {
@@ -60,7 +60,7 @@ static void plan_read_note(struct plan_loader *loader, const char *file, uint32_
         return;
     struct bl_plan_problem *problem = bl_arena_zalloc(arena, sizeof *problem);
     if (++loader->problem_count > PROBLEMS_MAX) {
-        message = BL_TEXT("there is more than a thousand things to say: the rest is left out");
+        message = BL_TEXT("more than 1000 problems; the rest is omitted");
         line = 0;
     }
     problem->file = escaped(arena, bl_text_from(file));
@@ -193,16 +193,38 @@ static uint32_t plan_read_line_at(struct bl_text text, size_t offset)
     return line;
 }
 
+const struct bl_plan_source *plan_source(const struct plan_loader *loader, const char *path)
+{
+    for (size_t i = 0; i < loader->options->source_count; i++) {
+        if (strcmp(loader->options->sources[i].path, path) == 0)
+            return &loader->options->sources[i];
+    }
+    return NULL;
+}
+
+static int plan_read_text(struct plan_loader *loader, const char *path, size_t size_max,
+                          struct bl_text *ret_text, const char **ret_why)
+{
+    const struct bl_plan_source *unwritten = plan_source(loader, path);
+    struct bl_buffer source;
+
+    if (unwritten != NULL) {
+        *ret_text = bl_arena_text(loader->arena, unwritten->text);
+        return unwritten->text.size <= size_max ? 0 : BL_ELIMIT;
+    }
+    int code = bl_file_load(path, size_max, &source, ret_why);
+    if (code == 0)
+        *ret_text = bl_arena_text(loader->arena, bl_buffer_text(&source));
+    bl_buffer_done(&source);
+    return code;
+}
+
 bool plan_file_load(struct plan_loader *loader, const char *path, size_t size_max,
                     struct plan_file *file)
 {
-    struct bl_buffer source;
     const char *why = "";
-    int code = bl_file_load(path, size_max, &source, &why);
+    int code = plan_read_text(loader, path, size_max, &file->text, &why);
 
-    if (code == 0)
-        file->text = bl_arena_text(loader->arena, bl_buffer_text(&source));
-    bl_buffer_done(&source);
     if (code == BL_ELIMIT) {
         plan_fault_line(loader, file->name, 1, "E01", "the file is larger than %zu KiB",
                         size_max / 1024);
@@ -222,7 +244,7 @@ bool plan_file_load(struct plan_loader *loader, const char *path, size_t size_ma
     return true;
 }
 
-/* All keys that are twice in one mapping: each says where the first one is. */
+/* Adds an error for each duplicate key in a mapping, with the line of the first one. */
 static void find_duplicates(struct plan_loader *loader, const struct plan_file *file)
 {
     const struct bl_document *document = &file->document;
@@ -238,8 +260,7 @@ static void find_duplicates(struct plan_loader *loader, const struct plan_file *
             if (first == NULL)
                 bl_map_set(&keys, bl_json_text(key), (void *)key, NULL);
             else
-                plan_fault(loader, file, key, "E01",
-                           "the key '%s' is here twice: it stands in line %u already",
+                plan_fault(loader, file, key, "E01", "duplicate key '%s' (first used in line %u)",
                            plan_show(loader, bl_json_text(key)), plan_line(file, first));
         }
         bl_map_done(&keys);
@@ -270,8 +291,13 @@ bool plan_file_parse(struct plan_loader *loader, struct plan_file *file, struct 
                         what, fault.expected, fault.found);
         return false;
     }
+    if (file == &loader->file && bl_json_is(file->document.root, BL_JSON_NULL)) {
+        plan_fault_line(loader, file->name, 0, "E01",
+                        "the file is empty; a plan needs an id, a name and tasks");
+        return false;
+    }
     if (!bl_json_is(file->document.root, BL_JSON_OBJECT)) {
-        plan_fault(loader, file, file->document.root, "E01", "this must be one YAML mapping, is %s",
+        plan_fault(loader, file, file->document.root, "E01", "expected one YAML mapping, found %s",
                    bl_value_type(file->document.root));
         return false;
     }
@@ -321,18 +347,19 @@ bool plan_text(struct plan_loader *loader, const struct plan_file *file,
     struct bl_text text;
 
     if (!plan_scalar(loader, value, &text)) {
-        plan_fault(loader, file, value, code, "%s must be text, is %s", name, bl_value_type(value));
+        plan_fault(loader, file, value, code, "%s: expected text, found %s", name,
+                   bl_value_type(value));
         return false;
     }
     if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
-        plan_fault(loader, file, value, code, "%s holds a NUL byte", name);
+        plan_fault(loader, file, value, code, "%s contains a NUL byte", name);
         return false;
     }
     *ret_text = text.size > 0 ? text.data : "";
     return true;
 }
 
-/* A number by YAML's rules: of text that was kept as it was written, too. */
+/* Types a value by YAML's rules, also text that was kept as written. */
 static const struct bl_json *typed(struct plan_loader *loader, const struct bl_json *value)
 {
     const struct bl_json_limits limits = {.size_max = 64};
@@ -351,12 +378,12 @@ bool plan_integer(struct plan_loader *loader, const struct bl_json *value, int64
 
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
-/* A mapping while it is read. */
+/* State while a mapping is read. */
 struct reading {
     struct bl_source source;
     struct plan_loader *loader;
     const struct plan_file *file;
-    const char *name; /* of the record */
+    const char *name; /* name of the record */
     const char *code;
 };
 
@@ -377,7 +404,7 @@ static void plan_read_tell(struct bl_source *source, const struct bl_record_faul
     const struct reading *reading = BL_CONTAINER(source, struct reading, source);
     char text[700];
 
-    /* Only a mapping has a path. */
+    /* Without a path the fault is about the mapping itself. */
     bool whole = fault->member != NULL && fault->path[0] == '\0';
     bl_record_fault_text(fault, text, sizeof text);
     if (fault->ignored)
@@ -411,6 +438,6 @@ static bool plan_read_is_command(struct bl_text text)
 }
 
 const struct bl_form plan_form_command = {
-    .expected = "a command that is not empty",
+    .expected = "a non-empty command",
     .fits = plan_read_is_command,
 };

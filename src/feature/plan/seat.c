@@ -37,7 +37,7 @@ static const struct bl_record seat_records[] = {
     [PLAN_COACH] = BL_RECORD("the coach", struct plan_seat_said, seat_members, .closed = true),
 };
 
-/* A seat while it is read. */
+/* State while a seat is read. */
 struct reading {
     struct plan_loader *loader;
     const struct plan_file *file;
@@ -52,7 +52,7 @@ static bool is_agent(const struct plan_seat_said *said)
            said->permission_said || said->max_steps > 0;
 }
 
-/* Key of a member; NULL: it is missing. */
+/* Returns the key of a member, or NULL. */
 static const struct bl_json *seat_key(const struct reading *reading, const char *name)
 {
     return plan_member(reading->mapping, name);
@@ -83,7 +83,7 @@ static bool is_in_path(struct bl_arena *arena, const char *name)
     return false;
 }
 
-/* Where a command is started is no worktree's business: one with a slash is the repository's. */
+/* Finds the program. A relative path with a slash starts at the repository, never at a worktree. */
 static void find_program(struct reading *reading, const char **words)
 {
     struct plan_loader *loader = reading->loader;
@@ -91,7 +91,7 @@ static void find_program(struct reading *reading, const char **words)
     const struct bl_json *place = bl_json_at(seat_key(reading, "command") + 1, 0);
 
     if (program[0] == '\0') {
-        plan_fault(loader, reading->file, place, "E09", "the %s's command has an empty program",
+        plan_fault(loader, reading->file, place, "E09", "the %s's command has no program",
                    reading->name);
         return;
     }
@@ -105,7 +105,7 @@ static void find_program(struct reading *reading, const char **words)
     if (program[0] != '/')
         words[0] = bl_arena_printf(loader->arena, "%s/%s", loader->plan->repository, program).data;
     if (access(words[0], F_OK) != 0)
-        plan_fault(loader, reading->file, place, "E09", "the %s's program %s is not there",
+        plan_fault(loader, reading->file, place, "E09", "the %s's program %s does not exist",
                    reading->name, words[0]);
     else if (!is_program(words[0]))
         plan_fault(loader, reading->file, place, "E09", "the %s's program %s is not executable",
@@ -124,15 +124,15 @@ static void check_script(struct reading *reading, const char *script, const stru
             : bl_arena_printf(loader->arena, "%s/%s", loader->plan->repository, script).data;
 
     if (stat(path, &status) != 0 || access(path, R_OK) != 0)
-        plan_fault(loader, reading->file, place, "E09", "the %s's script %s is not there",
+        plan_fault(loader, reading->file, place, "E09", "the %s's script %s does not exist",
                    reading->name, path);
     else if (!S_ISREG(status.st_mode))
-        plan_fault(loader, reading->file, place, "E09", "the %s's script %s is no file",
+        plan_fault(loader, reading->file, place, "E09", "the %s's script %s is not a file",
                    reading->name, path);
     reading->said->model = path;
 }
 
-/* `provider` and `model` as they come together with what the feature says. */
+/* Checks provider and model in combination with the feature's. */
 static void check_provider(struct reading *reading, const char *provider, const char *model)
 {
     struct plan_loader *loader = reading->loader;
@@ -147,15 +147,15 @@ static void check_provider(struct reading *reading, const char *provider, const 
             check_script(reading, reading->said->model, seat_key(reading, "model") + 1);
         else if (model == NULL)
             plan_fault(loader, reading->file, key + 1, "E09",
-                       "the %s's provider is script, and no file is named: say model: FILE",
-                       reading->name);
+                       "the %s's provider is script, but model: FILE is missing", reading->name);
         return;
     }
     if (provider != NULL && (strcmp(provider, "replay") == 0 ||
                              bl_text_starts_with(bl_text_from(provider), BL_TEXT("script:")))) {
-        plan_fault(loader, reading->file, key + 1, "E09",
-                   "the %s cannot be played by '%s': a script is provider: script, model: FILE",
-                   reading->name, plan_show(loader, bl_text_from(provider)));
+        plan_fault(
+            loader, reading->file, key + 1, "E09",
+            "the %s cannot use provider '%s': for a script, set provider: script and model: FILE",
+            reading->name, plan_show(loader, bl_text_from(provider)));
         return;
     }
     if (loader->options->config == NULL ||
@@ -181,12 +181,12 @@ static void check_persona(struct reading *reading)
     BL_LIST_EACH (link, personas)
         names[count++] = BL_CONTAINER(link, struct bl_persona, link)->name;
     plan_fault(loader, reading->file, seat_key(reading, "persona") + 1, "E09",
-               "the %s's persona '%s' is not known.%s", reading->name,
+               "the %s's persona '%s' is unknown.%s", reading->name,
                plan_show(loader, bl_text_from(reading->said->persona)),
                plan_suggest(loader, reading->said->persona, names, count));
 }
 
-/* Also one whose value does not fit. */
+/* Includes keys whose values are invalid. */
 static bool has_agent_keys(const struct reading *reading)
 {
     static const char *const names[] = {"provider", "model", "persona", "permission", "max_steps"};
@@ -203,7 +203,7 @@ static void check_agent(struct reading *reading, const struct plan_seat_said *be
 
     if (said->persona != NULL)
         check_persona(reading);
-    /* A model goes with the provider that it is said with. */
+    /* A model belongs to the provider declared with it. */
     bool alone = said->provider == NULL && below != NULL && below->command == NULL;
     const char *provider = alone ? below->provider : said->provider;
     const char *model = said->model == NULL && alone ? below->model : said->model;
@@ -211,9 +211,9 @@ static void check_agent(struct reading *reading, const struct plan_seat_said *be
         check_provider(reading, provider, model);
 }
 
-/* ---- All of a seat --------------------------------------------------------------------------- */
+/* ---- A whole seat ---------------------------------------------------------------------------- */
 
-/* Exactly one of three: says what else there is. */
+/* Checks that the seat is exactly one of three kinds. */
 static bool check_kind(struct reading *reading, const struct plan_seat_said *below)
 {
     struct plan_loader *loader = reading->loader;
@@ -222,21 +222,21 @@ static bool check_kind(struct reading *reading, const struct plan_seat_said *bel
     bool agent = has_agent_keys(reading);
 
     if (acp != NULL) {
-        plan_fault(loader, reading->file, acp, "E09", "the %s is played by acp: not supported yet",
+        plan_fault(loader, reading->file, acp, "E09", "the %s uses acp: not supported yet",
                    reading->name);
         return false;
     }
     if (command != NULL && agent) {
         plan_fault(loader, reading->file, command, "E09",
                    "the %s is both a command and an agent (provider, model, persona, permission, "
-                   "max_steps): it must be one of them",
+                   "max_steps): choose one",
                    reading->name);
         return false;
     }
     bool commanded = command != NULL || (below != NULL && below->command != NULL);
     if (grace != NULL && (agent || !commanded)) {
         plan_fault(loader, reading->file, grace, "E09",
-                   "the %s is an agent, and grace is a command's", reading->name);
+                   "the %s is an agent, but grace applies only to commands", reading->name);
         return false;
     }
     return true;
@@ -248,7 +248,7 @@ void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
 {
     struct reading reading = {loader, file, mapping, seat_names[which], said};
 
-    *said = (struct plan_seat_said){0};
+    *said = (struct plan_seat_said){.file = file, .mapping = mapping};
     plan_record_read(loader, file, &seat_records[which], mapping, "E09", said);
     if (!check_kind(&reading, below))
         return;
@@ -256,6 +256,81 @@ void plan_seat_read(struct plan_loader *loader, const struct plan_file *file,
         find_program(&reading, (const char **)said->command);
     else
         check_agent(&reading, below);
+}
+
+/* ---- Availability ---------------------------------------------------------------------------- */
+
+/* Finds the model by the same rules as the seat at run time. Returns false if none is
+ * configured. */
+static bool seat_model(struct plan_loader *loader, const struct bl_seat *seat,
+                       struct bl_config_found *ret_found, struct bl_error *error)
+{
+    const struct bl_plan_options *options = loader->options;
+    struct bl_config_choice choice = {.provider = seat->provider, .model = seat->model};
+    const struct bl_persona *persona =
+        options->personas != NULL ? bl_persona_named(options->personas, bl_text_from(seat->persona))
+                                  : NULL;
+
+    if (choice.provider == NULL && choice.model == NULL && persona != NULL)
+        choice.model = persona->model;
+    return bl_config_find(options->config, &choice, ret_found, error) == 0;
+}
+
+/* Joins the names with " or ". */
+static const char *seat_variables(struct plan_loader *loader, const char *const *names)
+{
+    return names[1] == NULL ? names[0]
+                            : bl_arena_printf(loader->arena, "%s or %s", names[0], names[1]).data;
+}
+
+/* Returns why the seat cannot run, in the arena, or NULL. Values of the seat itself were checked
+ * when it was read. */
+static const char *seat_obstacle(struct plan_loader *loader, const struct bl_seat *seat)
+{
+    struct bl_arena *arena = loader->arena;
+    struct bl_config_found found = {0};
+    struct bl_error error = {0};
+
+    if (!seat_model(loader, seat, &found, &error))
+        return seat->provider != NULL || seat->model != NULL
+                   ? NULL
+                   : bl_arena_printf(arena, "%s%s%s", error.message,
+                                     error.hint[0] != '\0' ? "; " : "", error.hint)
+                         .data;
+    if (!found.chosen)
+        return "no model is configured for it; set provider and model in the "
+               "plan, or set BELAY_PROVIDER and BELAY_MODEL";
+    if (found.replay)
+        return "a cassette cannot be used for it; set provider and model in the plan";
+    if (found.provider == NULL)
+        return NULL;
+    const char *const *keys = bl_config_key_wanted(loader->options->config, found.provider, arena);
+    if (keys == NULL)
+        return NULL;
+    return bl_arena_printf(arena, "there is no key for provider %s; set %s", found.provider->name,
+                           seat_variables(loader, keys))
+        .data;
+}
+
+void plan_seat_check(struct plan_loader *loader, const struct plan_draft *draft,
+                     const struct bl_seat *seat, enum plan_seat which)
+{
+    const struct plan_seat_said *own = &draft->said.seats[which],
+                                *above = &loader->said.seats[which],
+                                *said = own->file != NULL ? own : above;
+    const struct plan_file *file = said->file != NULL ? said->file : &loader->file;
+
+    if (seat->kind != BL_SEAT_AGENT || said->acp != NULL || loader->options->config == NULL)
+        return;
+    const char *obstacle = seat_obstacle(loader, seat);
+    if (obstacle == NULL)
+        return;
+    if (loader->options->seats_later)
+        plan_warn(loader, file, said->mapping, "the %s is an agent, but %s", seat_names[which],
+                  obstacle);
+    else
+        plan_fault(loader, file, said->mapping, "E09", "the %s is an agent, but %s",
+                   seat_names[which], obstacle);
 }
 
 static void plan_seat_apply(const struct plan_seat_said *said, struct bl_seat *seat)
@@ -287,7 +362,7 @@ static void plan_seat_apply(const struct plan_seat_said *said, struct bl_seat *s
     }
 }
 
-/* A seat of one kind hands nothing down to one of the other. */
+/* A seat of one kind inherits nothing from a seat of the other kind. */
 static bool changes_kind(const struct plan_seat_said *feature, const struct plan_seat_said *task)
 {
     struct bl_seat before = {.kind = BL_SEAT_AGENT}, after;

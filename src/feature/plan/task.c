@@ -8,7 +8,7 @@
 
 static const char *const mode_words[] = {"task-work", "direct", "manual"};
 static const struct bl_names modes = BL_NAMES(mode_words);
-/* The last two are what planners write of work that has not begun or waits for a reader. */
+/* The last two mean work that has not started or waits for a review. */
 static const char *const state_words[] = {"pending", "in_progress", "completed", "failed",
                                           "skipped", "deferred",    "backlog",   "in_review"};
 static const struct bl_names states = BL_NAMES(state_words);
@@ -24,7 +24,7 @@ struct task_said {
     const char *mode;
     const struct bl_json *belay;
     const struct bl_json *autobuild;
-    const struct bl_json *elsewhere; /* read by others, or by nobody */
+    const struct bl_json *elsewhere; /* read elsewhere, or ignored */
 };
 
 #define ELSEWHERE(key)   BL_MEMBER_JSON(key, elsewhere, .optional = true)
@@ -66,10 +66,10 @@ static const struct bl_record entry_record = BL_RECORD("the task", struct task_s
 static const struct bl_record front_record =
     BL_RECORD("the task file", struct task_said, front_members);
 
-/* ---- Where a task file is -------------------------------------------------------------------- */
+/* ---- Finding the task file ------------------------------------------------------------------- */
 
-/* True when the path goes above where it begins, by its own words. */
-static bool climbs_out(const char *path)
+/* Returns whether the path itself, without links, leads above its start. */
+static bool leaves_top(const char *path)
 {
     struct bl_text rest = bl_text_from(path), part;
     int depth = 0;
@@ -85,7 +85,7 @@ static bool climbs_out(const char *path)
     return false;
 }
 
-/* Follows links; false: E03 was noted. */
+/* Follows links. Returns false after adding an E03. */
 static bool stays_in_repository(struct plan_loader *loader, const struct bl_json *node,
                                 const char *name, const char *path)
 {
@@ -96,14 +96,14 @@ static bool stays_in_repository(struct plan_loader *loader, const struct bl_json
     bool fine = false;
 
     if (real == NULL && errno == ENOENT)
-        plan_fault(loader, &loader->file, node, "E03", "there is no file %s", name);
+        plan_fault(loader, &loader->file, node, "E03", "no such file: %s", name);
     else if (real == NULL)
         plan_fault(loader, &loader->file, node, "E03", "%s cannot be reached: %s", name,
                    strerrordesc_np(errno));
     else if (strcmp(repository, "/") != 0 &&
              (strncmp(real, repository, size) != 0 || real[size] != '/'))
-        plan_fault(loader, &loader->file, node, "E03", "%s leaves the repository: it leads to %s",
-                   name, real);
+        plan_fault(loader, &loader->file, node, "E03",
+                   "%s leaves the repository: it resolves to %s", name, real);
     else if (stat(real, &status) == 0 && S_ISDIR(status.st_mode))
         plan_fault(loader, &loader->file, node, "E03", "%s is a directory", name);
     else
@@ -112,7 +112,7 @@ static bool stays_in_repository(struct plan_loader *loader, const struct bl_json
     return fine;
 }
 
-/* The path of the task's file; NULL: E02 or E03 was noted. */
+/* Returns the path of the task's file, or NULL after adding an E02 or E03. */
 static const char *plan_task_find_file(struct plan_loader *loader, const struct bl_json *entry,
                                        struct bl_plan_task *task)
 {
@@ -134,9 +134,9 @@ static const char *plan_task_find_file(struct plan_loader *loader, const struct 
     }
     if (name[0] == '/') {
         plan_fault(loader, file, key + 1, "E03",
-                   "%s is absolute: a file_path begins at the repository's top", shown);
+                   "%s is absolute: file_path is relative to the top of the repository", shown);
         usable = false;
-    } else if (climbs_out(name)) {
+    } else if (leaves_top(name)) {
         plan_fault(loader, file, key + 1, "E03", "%s leaves the repository", shown);
         usable = false;
     }
@@ -144,15 +144,17 @@ static const char *plan_task_find_file(struct plan_loader *loader, const struct 
     struct stat status;
     bool directory = usable && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     if (!directory && !bl_text_ends_with(bl_text_from(name), BL_TEXT(".md"))) {
-        plan_fault(loader, file, key + 1, "E03", "%s is no .md file", shown);
+        plan_fault(loader, file, key + 1, "E03", "%s is not a .md file", shown);
         usable = false;
     }
+    if (usable && plan_source(loader, path) != NULL)
+        return path;
     return usable && stays_in_repository(loader, key + 1, name, path) ? path : NULL;
 }
 
 /* ---- A task file ----------------------------------------------------------------------------- */
 
-/* Takes one line off the front, and says whether it is three dashes. */
+/* Removes one line. Returns whether it is three dashes. */
 static bool plan_task_take_dashes(struct bl_text *rest, struct bl_text *ret_line)
 {
     if (!bl_text_split(rest, '\n', ret_line))
@@ -161,8 +163,8 @@ static bool plan_task_take_dashes(struct bl_text *rest, struct bl_text *ret_line
            bl_text_equal(bl_text_trim(*ret_line), BL_TEXT("---"));
 }
 
-/* Parts the file into YAML (from its first line on, so that lines count as in the file) and body.
- */
+/* Splits the file into YAML and body. The YAML starts on the file's first line, so that line
+ * numbers match. */
 static bool split_front_matter(struct plan_loader *loader, const struct plan_file *file,
                                struct bl_text *ret_yaml, struct bl_text *ret_body)
 {
@@ -173,7 +175,7 @@ static bool split_front_matter(struct plan_loader *loader, const struct plan_fil
         rest = (struct bl_text){rest.data + 3, rest.size - 3};
     if (!plan_task_take_dashes(&rest, &line)) {
         plan_fault(loader, file, NULL, "E01",
-                   "there is no front matter: a task file begins with a line ---, then id: and "
+                   "missing front matter: a task file starts with a line ---, then id: and "
                    "title:, then a line ---");
         return false;
     }
@@ -181,7 +183,8 @@ static bool split_front_matter(struct plan_loader *loader, const struct plan_fil
     while (!closed && rest.size > 0)
         closed = plan_task_take_dashes(&rest, &line);
     if (!closed) {
-        plan_fault(loader, file, NULL, "E01", "the front matter has no end: a line --- is missing");
+        plan_fault(loader, file, NULL, "E01",
+                   "the front matter is not closed: a line --- is missing");
         return false;
     }
     ret_yaml->size = (size_t)(line.data - ret_yaml->data);
@@ -224,7 +227,7 @@ static void read_front_matter(struct plan_loader *loader, struct plan_draft *dra
     plan_record_read(loader, file, &front_record, root, "E02", &said);
     if (id != NULL && draft->id != NULL &&
         !(plan_scalar(loader, id + 1, &text) && bl_text_equal(text, bl_text_from(task->id))))
-        plan_fault(loader, file, id + 1, "E02", "the id is %s here, and %s in the feature file",
+        plan_fault(loader, file, id + 1, "E02", "the id is %s here, but %s in the feature file",
                    plan_show_value(loader, id + 1), task->id);
     if (task->name == NULL)
         task->name = said.name;
@@ -233,7 +236,7 @@ static void read_front_matter(struct plan_loader *loader, struct plan_draft *dra
         plan_said_read(loader, draft, said.belay);
     if (dependencies != NULL && !same_dependencies(loader, draft, dependencies + 1))
         plan_warn(loader, file, dependencies,
-                  "the dependencies here are not those of the feature file, which count");
+                  "the dependencies differ from those in the feature file, which are used");
     const char *oracle = plan_oracle_read(loader, file, root);
     if (oracle != NULL)
         draft->oracle = oracle;
@@ -274,14 +277,14 @@ static void plan_task_read_file(struct plan_loader *loader, struct plan_draft *d
     task->manual = task->manual || is_manual(loader, file->document.root);
     plan_criteria_read(loader, file, task);
     if (task->criterion_count == 0)
-        plan_warn(loader, file, NULL,
-                  "%s has no acceptance criteria: the Coach has nothing to hold the work against",
+        plan_warn(loader, file, NULL, "%s has no acceptance criteria for the Coach to check",
                   task->id);
 }
 
 /* ---- An entry -------------------------------------------------------------------------------- */
 
-/* Where another task has that id already, it keeps the name, and this one is told. */
+/* Reads the id. If another task has it already, this task gets an error and the other one keeps
+ * it. */
 static void read_id(struct plan_loader *loader, size_t number, const struct bl_json *entry,
                     const char *id)
 {
@@ -297,8 +300,9 @@ static void read_id(struct plan_loader *loader, size_t number, const struct bl_j
         return;
     if (!plan_id_valid(bl_text_from(id)))
         plan_fault(loader, file, key + 1, "E02",
-                   "the id '%s' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or "
-                   "digit first",
+                   "invalid id '%s' (expected 1 to 64 of A-Z, a-z, 0-9, _ and -, starting with a "
+                   "letter or "
+                   "digit)",
                    plan_show(loader, bl_text_from(id)));
     struct bl_text lower = bl_arena_text(loader->arena, bl_text_from(id));
     for (size_t i = 0; i < lower.size; i++)
@@ -307,9 +311,9 @@ static void read_id(struct plan_loader *loader, size_t number, const struct bl_j
     task->id = id;
     if (other != 0) {
         const struct plan_draft *first = &loader->drafts[other - 1];
-        plan_fault(loader, file, key + 1, "E02", "the id %s is that of the task in line %u%s",
+        plan_fault(loader, file, key + 1, "E02", "the id %s is already used in line %u%s",
                    plan_show(loader, bl_text_from(id)), plan_line(file, first->node),
-                   strcmp(loader->plan->tasks[other - 1].id, id) == 0 ? "" : " but for case");
+                   strcmp(loader->plan->tasks[other - 1].id, id) == 0 ? "" : ", in other case");
         return;
     }
     bl_map_set(&loader->ids, lower, (void *)(number + 1), NULL);
@@ -326,8 +330,8 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
         return;
     size_t count = bl_json_is(key + 1, BL_JSON_ARRAY) ? bl_json_size(key + 1) : 1;
     if (count > PLAN_DEPENDENCIES_MAX)
-        plan_fault(loader, file, key, "E01", "%s has %zu dependencies: %u at most", task->id, count,
-                   PLAN_DEPENDENCIES_MAX);
+        plan_fault(loader, file, key, "E01", "%s has %zu dependencies (at most %u)", task->id,
+                   count, PLAN_DEPENDENCIES_MAX);
     draft->dependencies =
         bl_arena_alloc(loader->arena, (PLAN_DEPENDENCIES_MAX + 1) * sizeof *draft->dependencies);
     if (!bl_json_is(key + 1, BL_JSON_ARRAY)) {
@@ -335,8 +339,8 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
         if (plan_scalar(loader, key + 1, &name))
             draft->dependencies[draft->dependency_count++] = key + 1;
         else
-            plan_fault(loader, file, key + 1, "E05", "dependencies must be a list of tasks, is %s",
-                       bl_value_type(key + 1));
+            plan_fault(loader, file, key + 1, "E05",
+                       "dependencies: expected a list of tasks, found %s", bl_value_type(key + 1));
         return;
     }
     BL_JSON_EACH (node, key + 1) {
@@ -346,8 +350,9 @@ static void plan_task_read_dependencies(struct plan_loader *loader, const struct
         if (plan_scalar(loader, node, &name))
             draft->dependencies[draft->dependency_count++] = node;
         else
-            plan_fault(loader, file, node, "E05", "a dependency of %s must be a task's id, is %s",
-                       task->id, bl_value_type(node));
+            plan_fault(loader, file, node, "E05",
+                       "dependencies of %s: expected a task id, found %s", task->id,
+                       bl_value_type(node));
     }
 }
 
@@ -370,15 +375,16 @@ static void plan_task_read_entry(struct plan_loader *loader, const struct bl_jso
     task->id = bl_arena_printf(loader->arena, "task %zu", number + 1).data;
     if (!bl_json_is(entry, BL_JSON_OBJECT)) {
         task->status = state_words[0];
-        plan_fault(loader, file, entry, "E02", "%s must be a mapping with id and file_path, is %s",
-                   task->id, bl_value_type(entry));
+        plan_fault(loader, file, entry, "E02",
+                   "%s: expected a mapping with id and file_path, found %s", task->id,
+                   bl_value_type(entry));
         return;
     }
     plan_record_read(loader, file, &entry_record, entry, "E02", &said);
     read_id(loader, number, entry, said.id);
     if (said.belay != NULL)
-        plan_warn(loader, file, said.belay - 1,
-                  "belay: of a task belongs into %s: here it is ignored", "its own file");
+        plan_warn(loader, file, said.belay - 1, "belay: of a task is ignored here; move it to %s",
+                  "its own file");
     task->name = said.name;
     task->file = said.file_path;
     task->complexity = said.complexity;
@@ -403,13 +409,12 @@ void plan_tasks_read(struct plan_loader *loader)
 
     if (key == NULL || !bl_json_is(key + 1, BL_JSON_ARRAY) || count == 0) {
         plan_fault(loader, file, key != NULL ? key : root, "E02", "the feature has no tasks%s%s",
-                   key != NULL && count > 0 ? ": they must be a list, not " : "",
+                   key != NULL && count > 0 ? ": expected a list, found " : "",
                    key != NULL && count > 0 ? bl_value_type(key + 1) : "");
         count = 0;
     }
     if (count > PLAN_TASKS_MAX) {
-        plan_fault(loader, file, key, "E01", "there are %zu tasks: %u at most", count,
-                   PLAN_TASKS_MAX);
+        plan_fault(loader, file, key, "E01", "%zu tasks (at most %u)", count, PLAN_TASKS_MAX);
         loader->tasks_cut = true;
         count = PLAN_TASKS_MAX;
     }

@@ -27,36 +27,23 @@ int bl_plan_problem_text(const struct bl_plan_problem *problem, struct bl_buffer
     return bl_buffer_append(out, bl_buffer_text(&line));
 }
 
-const char *plan_seconds(uint64_t ns, char out[32])
-{
-    snprintf(out, 32, "%llu.%03llu", ns / BL_NS_PER_S, ns % BL_NS_PER_S / BL_NS_PER_MS);
-    size_t size = strlen(out);
-    while (size > 0 && out[size - 1] == '0')
-        size--;
-    out[size > 0 && out[size - 1] == '.' ? size - 1 : size] = '\0';
-    /* Less than can be shown is not nothing. */
-    if (ns > 0 && ns < BL_NS_PER_MS)
-        snprintf(out, 32, "%g", (double)ns / 1e9);
-    return out;
-}
-
 void bl_plan_deadline_text(const struct bl_plan_task *task, char out[96])
 {
     char deadline[32], grace[32];
 
-    plan_seconds(task->deadline_ns, deadline);
+    bl_duration_format((int64_t)task->deadline_ns, deadline);
+    bl_duration_format((int64_t)task->limits.coach_grace_ns, grace);
     if (task->limits.coach_grace_ns > 0)
-        snprintf(out, 96, "%s s + %s s coach grace", deadline,
-                 plan_seconds(task->limits.coach_grace_ns, grace));
+        snprintf(out, 96, "%s + %s coach grace", deadline, grace);
     else
-        snprintf(out, 96, "%s s", deadline);
+        snprintf(out, 96, "%s", deadline);
 }
 
-/* ---- What validate says ---------------------------------------------------------------------- */
+/* ---- Output of validate ---------------------------------------------------------------------- */
 
 static void put_seat(struct bl_buffer *out, const char *name, const struct bl_seat *seat)
 {
-    char seconds[32];
+    char grace[32];
 
     bl_buffer_printf(out, "    %s: ", name);
     if (seat->kind == BL_SEAT_COMMAND) {
@@ -65,8 +52,8 @@ static void put_seat(struct bl_buffer *out, const char *name, const struct bl_se
             bl_buffer_append_byte(out, ' ');
             plan_text_put(out, seat->command[i]);
         }
-        bl_buffer_printf(out, "; grace %s s, sandbox %s\n", plan_seconds(seat->grace_ns, seconds),
-                         bl_sandbox_name(seat->sandbox));
+        bl_duration_format((int64_t)seat->grace_ns, grace);
+        bl_buffer_printf(out, "; grace %s, sandbox %s\n", grace, bl_sandbox_name(seat->sandbox));
         return;
     }
     bl_buffer_append(out, BL_TEXT("agent "));
@@ -96,15 +83,16 @@ static size_t plan_text_count_of(const char *const *texts)
 
 static void plan_text_put_verify(struct bl_buffer *out, const struct bl_verify_plan *verify)
 {
-    char seconds[32];
+    char timeout[32];
     size_t count = plan_text_count_of(verify->commands);
 
     if (count == 0) {
-        bl_buffer_append(out, BL_TEXT("    verify: no commands: the Coach decides alone, and it "
-                                      "will read \"approved, not verified\"\n"));
+        bl_buffer_append(out, BL_TEXT("    verify: no commands: the Coach decides alone, and the "
+                                      "result is \"approved, not verified\"\n"));
         return;
     }
-    bl_buffer_printf(out, "    verify (%s s each%s%s):", plan_seconds(verify->timeout_ns, seconds),
+    bl_duration_format((int64_t)verify->timeout_ns, timeout);
+    bl_buffer_printf(out, "    verify (%s each%s%s):", timeout,
                      verify->required ? ", required" : "",
                      verify->setup != NULL && verify->setup_network ? ", setup with network" : "");
     for (size_t i = 0; i < count; i++) {
@@ -134,7 +122,7 @@ static void plan_text_put_budget(struct bl_buffer *out, const struct bl_feature_
 static void put_unreported(struct bl_buffer *out, const char *indent, const char *who)
 {
     bl_buffer_printf(out,
-                     "%sbudget: %s is a command: what it does not report is unknown, and not "
+                     "%sbudget: %s is a command: usage that it does not report is not "
                      "counted\n",
                      indent, who);
 }
@@ -145,15 +133,15 @@ static bool runs_commands(const struct bl_plan_task *task)
            (task->player.kind == BL_SEAT_COMMAND || task->coach.kind == BL_SEAT_COMMAND);
 }
 
-/* Why nobody is started; NULL: somebody is. */
+/* Returns why the task starts no agent, or NULL. */
 static const char *idle_of(const struct bl_plan_task *task)
 {
     if (task->manual)
-        return "manual: deferred, no agent is started";
+        return "manual: deferred, starts no agent";
     if (strcmp(task->status, "completed") == 0)
-        return "completed in the plan: not run, unless the store knows better";
+        return "completed in the plan: does not run, unless the store has another state";
     if (strcmp(task->status, "deferred") == 0)
-        return "deferred in the plan: not run, unless the store knows better";
+        return "deferred in the plan: does not run, unless the store has another state";
     return NULL;
 }
 
@@ -200,7 +188,7 @@ static void plan_text_put_task(struct bl_buffer *out, const struct bl_plan *plan
 
 static void plan_text_put_head(struct bl_buffer *out, const struct bl_plan *plan)
 {
-    char seconds[32];
+    char deadline[32] = "none";
     size_t unreported = 0;
 
     plan_text_put(out, plan->id);
@@ -213,13 +201,10 @@ static void plan_text_put_head(struct bl_buffer *out, const struct bl_plan *plan
                      plan->wave_count == 1 ? "" : "s", plan->limits.parallel);
     if (plan->recommended_parallel > 0)
         bl_buffer_printf(out, " (recommended_parallel %" PRId64 ")", plan->recommended_parallel);
-    bl_buffer_printf(
-        out, "\n  on failure: %s\n  feature deadline: ", bl_on_failure_name(plan->on_failure));
     if (plan->limits.feature_timeout_ns > 0)
-        bl_buffer_printf(out, "%s s", plan_seconds(plan->limits.feature_timeout_ns, seconds));
-    else
-        bl_buffer_append(out, BL_TEXT("none"));
-    bl_buffer_append(out, BL_TEXT("\n  budget:"));
+        bl_duration_format((int64_t)plan->limits.feature_timeout_ns, deadline);
+    bl_buffer_printf(out, "\n  on failure: %s\n  feature deadline: %s\n  budget:",
+                     bl_on_failure_name(plan->on_failure), deadline);
     plan_text_put_budget(out, &plan->limits);
     for (size_t i = 0; i < plan->task_count; i++)
         unreported += runs_commands(&plan->tasks[i]);
@@ -229,12 +214,12 @@ static void plan_text_put_head(struct bl_buffer *out, const struct bl_plan *plan
 
 static void put_gate(struct bl_buffer *out, const struct bl_smoke_gate *gate)
 {
-    char seconds[32];
+    char timeout[32];
 
     bl_buffer_append(out, BL_TEXT("  gate: "));
     plan_text_put(out, gate->command);
-    bl_buffer_printf(out, " (exit %d within %s s)\n", gate->expected_exit,
-                     plan_seconds(gate->timeout_ns, seconds));
+    bl_duration_format((int64_t)gate->timeout_ns, timeout);
+    bl_buffer_printf(out, " (exit %d within %s)\n", gate->expected_exit, timeout);
 }
 
 int bl_plan_text(const struct bl_plan *plan, struct bl_buffer *out)

@@ -1,5 +1,5 @@
-/* Where on the page things stand in time. A run that was resumed the next day is two stretches with
- * a break between them, not two dots at the ends of a line. */
+/* Positions on the time axis. A run that was resumed the next day is two stretches with a break
+ * between them, not two dots at the ends of a line. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include "report.h"
 
 #define DAY_MS         86400000
-#define BREAK_MS_MIN   30000 /* shorter pauses are drawn as they were */
-#define BREAK_SHARE    0.20  /* as are those that are shorter than this part of all work */
+#define BREAK_MS_MIN   30000 /* shorter breaks are drawn to scale */
+#define BREAK_SHARE    0.20  /* so are breaks shorter than this share of all work */
 #define IDLE_WIDTH     0.03
-#define IDLE_WIDTH_MAX 0.30 /* of all breaks together */
-#define REACH          0.25 /* deadlines that come so soon after the end are drawn, too */
+#define IDLE_WIDTH_MAX 0.30 /* for all breaks together */
+#define REACH          0.25 /* share of all work: deadlines this soon after the end are drawn too */
 #define TICKS          6
-#define TICK_GAP       0.15 /* that a label of 8 characters needs on a small screen */
+#define TICK_GAP       0.15 /* width of an 8-character label on a small screen */
 
 struct interval {
     int64_t from_ms;
@@ -74,7 +74,7 @@ static int compare_intervals(const void *left, const void *right)
     return a->from_ms < b->from_ms ? -1 : a->from_ms > b->from_ms;
 }
 
-/* Those that are no further apart than `gap_ms` become one; the list is sorted. */
+/* Joins intervals that are at most `gap_ms` apart. The list must be sorted. */
 static void axis_join(struct intervals *list, int64_t gap_ms)
 {
     size_t kept = 0;
@@ -96,7 +96,7 @@ static int64_t sum(const struct intervals *list)
     return total_ms;
 }
 
-/* A deadline soon after the end lies on the page, so that it is seen how near it was. */
+/* Extends the axis to a deadline soon after the end, to show how close it was. */
 static void reach_deadlines(struct interval *last, const struct report *report, int64_t total_ms)
 {
     int64_t reach_ms = last->to_ms + (int64_t)((double)total_ms * REACH), to_ms = last->to_ms;
@@ -171,25 +171,16 @@ static int64_t tick_step_ms(int64_t total_ms)
     return (total_ms / TICKS / 86400000 + 1) * 86400000;
 }
 
-/* "+30 s", "+1 h 30 m": only what is not 0. */
+/* Formats "+30 s" or "+1h 30m". */
 static const char *offset_label(struct bl_arena *arena, int64_t ms)
 {
-    static const struct {
-        int64_t ms;
-        const char *unit;
-    } units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    struct bl_text text = BL_TEXT("+");
-    for (size_t i = 0; i < BL_COUNT(units); i++) {
-        int64_t count = ms / units[i].ms;
-        ms %= units[i].ms;
-        if (count > 0)
-            text = bl_arena_printf(arena, "%s%s%lld %s", text.data, text.size > 1 ? " " : "",
-                                   (long long)count, units[i].unit);
-    }
-    return text.data;
+    char text[32];
+
+    bl_duration_format(ms * (int64_t)BL_NS_PER_MS, text);
+    return bl_arena_printf(arena, "+%s", text).data;
 }
 
-/* The time of day; on another day than the first one with its date. */
+/* Formats the time of day, with the date if it is not the first day. */
 static const char *clock_label(struct bl_arena *arena, int64_t wall_ms, int64_t first_ms)
 {
     bool another_day = wall_ms / DAY_MS != first_ms / DAY_MS;
@@ -206,7 +197,7 @@ static const char *date_label(struct bl_arena *arena, int64_t wall_ms)
     return bl_arena_printf(arena, "%.10s UTC", time).data;
 }
 
-/* What a label needs of the width, and a little room after it. */
+/* Returns the width of a label and a small gap. */
 static double axis_label_width(const char *label)
 {
     return fmax(TICK_GAP * (double)strlen(label) / 8, TICK_GAP / 2);
@@ -224,7 +215,7 @@ static void add_tick(struct report *report, const struct report_stretch *stretch
                        : offset_label(&report->arena, at_ms - stretch->from_ms),
     };
     bool near = last != NULL && tick.at - last->at < axis_label_width(last->label);
-    /* Where a stretch begins matters more than how long the one before it was. */
+    /* The start of a stretch is more important than an offset in the one before. */
     if (near && first && !last->first)
         axis->tick_count--;
     else if (near ||
@@ -237,7 +228,7 @@ static void make_ticks(struct report *report, int64_t total_ms)
 {
     struct report_axis *axis = &report->axis;
     int64_t step_ms = tick_step_ms(total_ms);
-    /* Ticks of a stretch are a step apart, and each stretch begins with one. */
+    /* Ticks of a stretch are one step apart, and each stretch starts with one. */
     size_t most = axis->count + (size_t)(total_ms / step_ms) + 1;
     axis->ticks = bl_arena_alloc(&report->arena, sizeof *axis->ticks * most);
     for (size_t i = 0; i < axis->count; i++) {
@@ -248,7 +239,7 @@ static void make_ticks(struct report *report, int64_t total_ms)
     }
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- Placing everything ---------------------------------------------------------------------- */
 
 static void place_turn(const struct report_axis *axis, struct report_turn *turn)
 {

@@ -1,4 +1,4 @@
-/* The numbers of a report, and what belongs together in it. */
+/* Computes the numbers of a report and groups its parts. */
 #include "report.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ void page_clean(struct page *page, const char *text, enum clean_form form)
             clean_append(page->out, bl_text_from(text != NULL ? text : REPORT_UNKNOWN), form);
 }
 
-/* ---- Numbers in words ------------------------------------------------------------------------ */
+/* ---- Formatting numbers ---------------------------------------------------------------------- */
 
 const char *report_time(struct bl_arena *arena, int64_t wall_ns)
 {
@@ -111,7 +111,7 @@ static enum report_phase parts_phase_of(enum bl_task_phase phase)
     return phase == BL_PHASE_COACH ? REPORT_COACH : REPORT_OTHER;
 }
 
-/* A phase that was taken over ran in another turn: it is told of, and has no place of its own. */
+/* Makes a bar. A phase that was taken over ran in another turn: it is listed, but not drawn. */
 static void make_bar(struct report *report, const struct turn_phase *phase, struct report_bar *bar)
 {
     const char *outcome = bl_names_get(&turn_phase_states, phase->state);
@@ -132,7 +132,7 @@ static void make_bar(struct report *report, const struct turn_phase *phase, stru
     bar->time = report_seconds(&report->arena, (double)(bar->to_ms - bar->from_ms) / 1000);
 }
 
-/* What the Player and the Coach said. */
+/* Reads the Player's summary and the Coach's verdict. */
 static void parts_read_words(struct bl_arena *arena, struct report_turn *turn)
 {
     struct player_result result;
@@ -190,7 +190,7 @@ const struct bl_list *report_list(const struct bl_list *list)
     return list->next != NULL ? list : &none;
 }
 
-/* NULL: there is no task of that id. */
+/* Returns NULL if there is no task with that id. */
 static struct report_task *parts_task_of(struct report *report, const struct bl_map *numbers,
                                          struct bl_text id)
 {
@@ -198,7 +198,7 @@ static struct report_task *parts_task_of(struct report *report, const struct bl_
     return number > 0 ? &report->tasks[number - 1] : NULL;
 }
 
-/* The same of a record "attempt/TASK/N". */
+/* Finds the task of a record "attempt/TASK/N". */
 static struct report_task *parts_task_named(struct report *report, const struct bl_map *numbers,
                                             const char *name)
 {
@@ -208,7 +208,7 @@ static struct report_task *parts_task_named(struct report *report, const struct 
     return parts_task_of(report, numbers, (struct bl_text){id + 1, (size_t)(end - id - 1)});
 }
 
-/* Rows of a list, by task: counted first, then put in place. */
+/* Distributes the turns among their tasks: first counts, then fills. */
 static void share_turns(struct report *report, const struct bl_map *numbers)
 {
     struct bl_arena *arena = &report->arena;
@@ -241,7 +241,7 @@ static void share_turns(struct report *report, const struct bl_map *numbers)
               sizeof *report->tasks[i].all_turns, compare_turns);
 }
 
-/* The attempts before the newest, from their rows; the newest is the task's own row. */
+/* Reads the earlier attempts from their rows. The newest is the task's own row. */
 static void share_attempts(struct report *report, const struct bl_map *numbers)
 {
     struct bl_arena *arena = &report->arena;
@@ -279,7 +279,7 @@ static void count_attempts(struct report *report, const struct bl_map *numbers)
     }
 }
 
-/* ---- The end of what is known ---------------------------------------------------------------- */
+/* ---- The newest known time ------------------------------------------------------------------- */
 
 static void later(int64_t *at_ms, int64_t wall_ns)
 {
@@ -288,7 +288,7 @@ static void later(int64_t *at_ms, int64_t wall_ns)
         *at_ms = other_ms;
 }
 
-/* What runs has come so far: to the moment of the view, which its running tasks tell. */
+/* Returns the newest known time. For running tasks that is the time of the view. */
 static int64_t end_of(const struct bl_feature_view *view)
 {
     int64_t end_ms = 0, started_ms;
@@ -312,7 +312,7 @@ static int64_t end_of(const struct bl_feature_view *view)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* Negative: of no attempt is it known. */
+/* Returns a negative value if no attempt has a known duration. */
 static double work_seconds(const struct report_task *task)
 {
     double total_s = -1;
@@ -326,16 +326,12 @@ static double work_seconds(const struct report_task *task)
 
 static const char *deadline_text(struct bl_arena *arena, const struct bl_task_view *task)
 {
-    char deadline[32], grace[32];
-    if (task->deadline_s < 0)
-        return REPORT_UNKNOWN;
-    size_t size = bl_json_format_double(round(task->deadline_s * 1000) / 1000, deadline);
-    size_t more = bl_json_format_double(round(task->row.grace_s * 1000) / 1000, grace);
-    if (task->row.grace_s > 0)
-        return bl_arena_printf(arena, "%.*s s + %.*s s coach grace", (int)size, deadline, (int)more,
-                               grace)
-            .data;
-    return bl_arena_printf(arena, "%.*s s", (int)size, deadline).data;
+    const char *deadline = report_seconds(arena, task->deadline_s);
+    if (task->deadline_s < 0 || !(task->row.grace_s > 0))
+        return deadline;
+    return bl_arena_printf(arena, "%s + %s coach grace", deadline,
+                           report_seconds(arena, task->row.grace_s))
+        .data;
 }
 
 static const char *clean_line(struct bl_arena *arena, const char *text)
@@ -414,7 +410,7 @@ static void make_marks(struct report *report, struct report_task *task)
     }
 }
 
-/* ---- Waves and sums -------------------------------------------------------------------------- */
+/* ---- Waves and totals ------------------------------------------------------------------------ */
 
 static void make_wave(struct report *report, const struct bl_wave_view *view,
                       struct report_wave *wave)
@@ -423,7 +419,7 @@ static void make_wave(struct report *report, const struct bl_wave_view *view,
         {"none", "no gate"},
         {"passed", "gate passed"},
         {"failed", "gate failed"},
-        {"absent", "unverified: the gate could not be run"},
+        {"absent", "unverified: the gate could not run"},
     };
     int64_t from_ms, to_ms;
     wave->view = view;
@@ -489,7 +485,7 @@ static void make_totals(struct report *report)
     totals->stops = count_text(arena, report->stop_count);
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- The whole report ------------------------------------------------------------------------ */
 
 void report_make(const struct bl_feature_view *view, struct report *report)
 {

@@ -1,5 +1,5 @@
-/* The report for a terminal: 80 columns. What people named stands at the ends of lines, so that
- * wide characters move nothing. */
+/* The report for a terminal, 80 columns wide. Names come last on a line, so that wide characters
+ * shift nothing. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,8 +12,8 @@
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* Words of a text, cleaned, in lines that begin `indent` columns in. The first goes on where the
- * line is, at column `at`. */
+/* Puts an escaped text, wrapped and indented by `indent`. The first line continues the current one
+ * at column `at`. */
 static void report_text_put_wrapped(struct page *page, const char *text, int at, int indent)
 {
     BL_AUTO_BUFFER(clean, TEXT_MAX);
@@ -44,7 +44,7 @@ static void report_text_put_wrapped(struct page *page, const char *text, int at,
     page_put(page, "\n");
 }
 
-/* A text at the right of a field; what is not ASCII counts by characters. */
+/* Puts a text right-aligned in a field, counted in characters. */
 static void put_right(struct page *page, const char *text, int width)
 {
     int size = (int)bl_utf8_count(bl_text_from(text));
@@ -89,10 +89,10 @@ static void report_text_put_head(struct page *page, struct report *report)
     report_text_put_fact(page, "Ended", report_time(arena, view->ended_wall_ns));
     report_text_put_fact(
         page, "Time",
-        bl_arena_printf(arena, "%s; all tasks together %s", totals->time, totals->work).data);
+        bl_arena_printf(arena, "%s; sum of all tasks %s", totals->time, totals->work).data);
     report_text_put_fact(
         page, "Turns",
-        bl_arena_printf(arena, "%s counted, in %s attempts", totals->turns, totals->attempts).data);
+        bl_arena_printf(arena, "%s counted; attempts: %s", totals->turns, totals->attempts).data);
     report_text_put_fact(page, "Tokens",
                          bl_arena_printf(arena, "%s (%s in, %s out)", totals->tokens,
                                          totals->input_tokens, totals->output_tokens)
@@ -111,12 +111,12 @@ static void report_text_put_head(struct page *page, struct report *report)
     report_text_put_fact(page, "Plan", view->plan_digest);
     report_text_put_fact(page, "Run", view->run_id);
     if (view->unverified)
-        report_text_put_fact(page, "Unverified", "the gate of a wave could not be run");
+        report_text_put_fact(page, "Unverified", "the gate of a wave could not run");
     if (view->error != NULL)
         report_text_put_fact(page, "Error", view->error->message);
 }
 
-/* ---- The timeline ---------------------------------------------------------------------------- */
+/* ---- Timeline -------------------------------------------------------------------------------- */
 
 static int report_text_cell_of(double at, int width)
 {
@@ -132,8 +132,8 @@ static void fill_cells(char *cells, int width, double from, double to, char lett
         cells[i] = letter;
 }
 
-static void fill_row(const struct report *report, const struct report_task *task, char *cells,
-                     int width)
+static void report_text_fill_row(const struct report *report, const struct report_task *task,
+                                 char *cells, int width)
 {
     static const char letters[] = {'P', 'V', 'C', '?'};
     static const char marks[] = {'|', 'M', 'X'};
@@ -189,7 +189,7 @@ static int report_text_label_width(const struct report *report)
     return width > LABEL_MAX ? LABEL_MAX : (int)width;
 }
 
-/* All of it, or what fits and a mark. */
+/* Puts the whole label, or a cut one with a mark. */
 static void put_label(struct page *page, const char *id, int width)
 {
     int size = (int)bl_utf8_count(bl_text_from(id));
@@ -215,7 +215,7 @@ static void report_text_put_wave(struct page *page, const struct report *report,
         const struct report_task *task = &report->tasks[wave->view->tasks[i] - report->view->tasks];
         page_put(page, "  ");
         put_label(page, task->id, label);
-        fill_row(report, task, cells, width);
+        report_text_fill_row(report, task, cells, width);
         int size = width;
         while (size > 0 && cells[size - 1] == ' ')
             size--;
@@ -359,7 +359,8 @@ static void report_text_put_turn(struct page *page, const struct report_turn *tu
             report_text_put_issue(page, BL_CONTAINER(link, struct issue, link));
     }
     if (count > ISSUES_MAX)
-        page_put(page, "    … and %zu more issues\n", count - ISSUES_MAX);
+        page_put(page, "    … and %zu more issue%s\n", count - ISSUES_MAX,
+                 count - ISSUES_MAX == 1 ? "" : "s");
 }
 
 static void put_turns(struct page *page, const struct report *report)

@@ -1,7 +1,7 @@
-/* Records of the store, made into what everybody looks at.
+/* Makes views from the records of the store.
  *
- * Whatever a record lacks, or has of another type, is not known; a feature that was only half
- * written when its runner died can be looked at like any other. */
+ * Missing members, and those of a wrong type, are unknown. So a feature that was only half written
+ * when its runner died can still be viewed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define WAVES_MAX 1000u /* higher numbers are ignored */
 
-/* What the view takes from the plan's record. */
+/* The plan's record, as far as the view needs it. */
 struct planned_task {
     struct bl_text id;
     struct bl_text name;
@@ -59,7 +59,7 @@ static const struct bl_member planned_members[] = {
 static const struct bl_record planned_record =
     BL_RECORD("planned", struct planned, planned_members);
 
-/* What a turn, an attempt or a receipt is sorted by. */
+/* Sort keys of a turn, an attempt or a receipt. */
 struct listed {
     const char *id;
     int64_t started_wall_ns;
@@ -82,19 +82,19 @@ static const struct bl_member listed_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record listed_record = BL_RECORD("listed", struct listed, listed_members);
 
-/* A view while it is made. */
+/* State while a view is made. */
 struct maker {
     struct bl_arena *arena;
     struct bl_feature_view *view;
     int64_t now_ns;
     struct feature_record feature;
     struct planned plan;
-    struct bl_map rows;                       /* by id of the task: its row */
-    struct bl_map numbers;                    /* by id of the task: its number + 1 */
-    struct bl_map plan_waves;                 /* by id of the task: its wave, from 1 */
-    struct wave_record *waves[WAVES_MAX + 1]; /* by number; NULL: not on record */
+    struct bl_map rows;                       /* by task id: its row */
+    struct bl_map numbers;                    /* by task id: its number + 1 */
+    struct bl_map plan_waves;                 /* by task id: its wave, from 1 */
+    struct wave_record *waves[WAVES_MAX + 1]; /* by number; NULL: no record */
     size_t task_capacity;
-    struct bl_feature_warning *unreadable; /* records that were left out */
+    struct bl_feature_warning *unreadable; /* warnings about omitted records */
     size_t unreadable_count;
 };
 
@@ -119,7 +119,12 @@ bool view_time_read(const char *text, int64_t *ret_wall_ms)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* Of an attempt that ended without saying how long it was, and of one that goes on. */
+static double view_left_s(int64_t deadline_wall_ns, int64_t now_ns)
+{
+    return deadline_wall_ns > now_ns ? (double)(deadline_wall_ns - now_ns) / 1e9 : 0;
+}
+
+/* Computes the times of a running attempt, and of one that ended without a recorded duration. */
 static void fill_times(struct bl_task_view *task, int64_t now_ns)
 {
     struct bl_task_row *row = &task->row;
@@ -130,11 +135,28 @@ static void fill_times(struct bl_task_view *task, int64_t now_ns)
     if (row->elapsed_s < 0)
         row->elapsed_s =
             ended_ns > row->started_wall_ns ? (double)(ended_ns - row->started_wall_ns) / 1e9 : 0;
-    if (live && task->deadline_left_s < 0 && task->deadline_s >= 0)
+    if (!live || task->deadline_left_s >= 0)
+        return;
+    if (row->held_left_s >= 0)
+        task->deadline_left_s = row->held_left_s;
+    else if (row->deadline_wall_ns != 0)
+        task->deadline_left_s = view_left_s(row->deadline_wall_ns, now_ns);
+    else if (task->deadline_s >= 0) /* an older belay wrote the row */
         task->deadline_left_s = fmax(task->deadline_s - row->elapsed_s, 0);
 }
 
-/* The slot starts the timer: a task that waits for one has no deadline yet. */
+/* The feature's deadline stops its tasks too. */
+static void view_limit(const struct bl_feature_view *view, struct bl_task_view *task)
+{
+    bool live = task->row.state == BL_TASK_RUNNING || task->row.state == BL_TASK_STOPPING;
+    if (!live || view->deadline_left_s < 0 ||
+        (task->deadline_left_s >= 0 && task->deadline_left_s <= view->deadline_left_s))
+        return;
+    task->deadline_left_s = view->deadline_left_s;
+    task->ends_with_feature = true;
+}
+
+/* A waiting task has no deadline: its timer starts when it takes a slot. */
 static void fill_deadline(struct bl_task_view *task)
 {
     struct bl_task_row *row = &task->row;
@@ -173,7 +195,7 @@ void view_task_read(struct bl_arena *arena, const struct bl_json *json, int64_t 
     fill_deadline(task);
 }
 
-/* The place of a task, made at the end if it has none. */
+/* Returns the place of a task, and adds one at the end if it has none. */
 static struct bl_task_view *task_place(struct maker *maker, struct bl_text id)
 {
     struct bl_feature_view *view = maker->view;
@@ -194,7 +216,7 @@ static struct bl_task_view *task_place(struct maker *maker, struct bl_text id)
     return task;
 }
 
-/* In the plan's order; what the plan says stands until the task's row says more. */
+/* Adds the tasks in plan order. Values from the plan apply until the task's row has others. */
 static void place_planned(struct maker *maker)
 {
     uint32_t wave = 0;
@@ -244,6 +266,7 @@ static void make_tasks(struct maker *maker)
         if (task->row.name.size == 0)
             task->row.name = bl_arena_text(maker->arena, bl_text_from(task->row.id));
         task->row.wave = wave_of(maker, task);
+        view_limit(view, task);
         view->counts[task->row.state]++;
         if (task->row.spent_known)
             bl_spent_add(&view->spent, &task->row.spent);
@@ -251,7 +274,7 @@ static void make_tasks(struct maker *maker)
     }
 }
 
-/* Tokens of what stands: of tasks that are approved. What others used is in `spent` alone. */
+/* Sums the tokens of approved tasks. The others count only in `spent`. */
 static void sum_usage(struct bl_feature_view *view)
 {
     bool any = false;
@@ -323,7 +346,7 @@ static void report_view_add_record(struct maker *maker, struct bl_list *list, co
     bl_list_push_back(list, &record->link);
 }
 
-/* Of records that were left out, and of the run. */
+/* Lists warnings about omitted records, then those of the run. */
 static void list_warnings(struct maker *maker)
 {
     struct bl_feature_view *view = maker->view;
@@ -346,12 +369,15 @@ static void report_view_make_feature(struct maker *maker)
         view->plan_digest = maker->plan.digest;
     if (view->state == NULL)
         view->state = "pending";
+    bool runs = view->deadline_wall_ns != 0 && view->ended_wall_ns == 0 &&
+                strcmp(view->state, "interrupted") != 0;
+    view->deadline_left_s = runs ? view_left_s(view->deadline_wall_ns, maker->now_ns) : -1;
     list_warnings(maker);
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* A record with what it is sorted by. */
+/* A record with its sort keys. */
 struct sortable {
     int64_t wall_ns; /* unknown ones come last */
     struct listed listed;
@@ -370,7 +396,7 @@ static int compare_sortable(const void *left, const void *right)
     return strcmp(a->record->name, b->record->name);
 }
 
-/* Oldest first, by the time at that place in a struct listed. */
+/* Sorts records, oldest first, by the time at that offset in a struct listed. */
 static void sort_records(struct maker *maker, struct bl_list *list, size_t time_at)
 {
     size_t count = 0;
@@ -394,7 +420,7 @@ static void sort_records(struct maker *maker, struct bl_list *list, size_t time_
     bl_free(all);
 }
 
-/* Of the newest run, or of an attempt that is its task's newest. */
+/* Returns whether a receipt is from the newest run, or from its task's newest attempt. */
 static bool report_view_is_current(const struct bl_feature_view *view, const struct listed *receipt)
 {
     const char *id = receipt->id;
@@ -444,7 +470,7 @@ const struct bl_json *view_record_read(struct bl_arena *arena, struct bl_text js
     return bl_json_is(value, BL_JSON_OBJECT) ? value : NULL;
 }
 
-/* The rest of a name that begins so; NULL: it does not. */
+/* Returns the rest of a name after `prefix`, or NULL. */
 static const char *report_view_after(const char *name, const char *prefix)
 {
     size_t size = strlen(prefix);
@@ -461,7 +487,7 @@ static void report_view_take_wave(struct maker *maker, const char *number,
     bl_record_take(maker->arena, &wave_row_record, row, maker->waves[n]);
 }
 
-/* The list that keeps records of that name as they are; NULL: none does. */
+/* Returns the list that keeps records of that name unparsed, or NULL. */
 static struct bl_list *report_view_list(struct bl_feature_view *view, const char *name)
 {
     if (report_view_after(name, "turn/") != NULL)
@@ -483,15 +509,15 @@ static void report_view_take_record(struct maker *maker, const struct bl_row *re
     const struct bl_json *row = view_record_read(maker->arena, record->json);
     if (row == NULL) {
         maker->unreadable[maker->unreadable_count++].message =
-            bl_arena_printf(maker->arena, "the record %s cannot be read, and was left out", name);
+            bl_arena_printf(maker->arena, "cannot read record %s; it is omitted", name);
     } else if (plan) {
         bl_record_take(maker->arena, &planned_record, row, &maker->plan);
     } else if (task != NULL) {
         bl_map_set(&maker->rows, bl_text_from(task), (void *)(uintptr_t)row, NULL);
     } else if (wave != NULL) {
         report_view_take_wave(maker, wave, row);
-    } else if (list != NULL) {               /* the feature's row has been taken before */
-        bl_arena_rewind(maker->arena, mark); /* whoever wants it reads it */
+    } else if (list != NULL) {               /* the feature's row was read before */
+        bl_arena_rewind(maker->arena, mark); /* the reader of the list parses it */
         report_view_add_record(maker, list, name, record->json);
     }
 }

@@ -13,7 +13,7 @@ static const struct bl_member wave_members[] = {
     BL_MEMBER_INTEGER("n", n, .least = 1),
     BL_MEMBER_STRING("state", state, .names = &wave_states),
     BL_MEMBER_STRING("gate", gate, .nullable = true, .names = &bl_verified_values,
-                     .about = "absent: it could not be run, the wave is unverified; null: not run "
+                     .about = "absent: it could not run, and the wave is unverified; null: not run "
                               "yet."),
     BL_MEMBER_ARRAY("tasks", tasks, task_count, &task_element),
     BL_MEMBER_END,
@@ -51,9 +51,10 @@ static const struct bl_record counts_record =
     BL_RECORD_GROUP("feature_counts", count_members, .closed = true);
 
 static const struct bl_member feature_members[] = {
-    BL_MEMBER_STRING("feature", feature, .nullable = true, .about = "Its id; null: not on record."),
+    BL_MEMBER_STRING("feature", feature, .nullable = true,
+                     .about = "Feature id; null: not in the store."),
     BL_MEMBER_STRING("run_id", run_id, .nullable = true, .form = &run_form,
-                     .about = "Of the newest run."),
+                     .about = "Id of the newest run."),
     BL_MEMBER_STRING("state", state, .names = &feature_states),
     BL_MEMBER_STRING("plan_digest", plan_digest, .nullable = true, .form = &digest_form),
     BL_MEMBER_STRING("base_commit", base_commit, .nullable = true, .form = &feature_commit_form,
@@ -63,15 +64,20 @@ static const struct bl_member feature_members[] = {
                      .about = "null: none yet."),
     BL_MEMBER_ARRAY("waves", waves, wave_count, &wave_element),
     BL_MEMBER_GROUP("counts", &counts_record, .about = "Tasks by state."),
-    BL_MEMBER_BOOLEAN("unverified", unverified, .about = "The gate of some wave could not be run."),
+    BL_MEMBER_NUMBER("deadline_s", feature_deadline_s, .nullable = true, .none = -1, .decimals = 3,
+                     .most = FEATURE_SECONDS_MAX,
+                     .about = "Deadline of the feature in the newest run; null: none."),
+    BL_MEMBER_NUMBER("deadline_left_s", deadline_left_s, .nullable = true, .none = -1,
+                     .decimals = 3, .most = FEATURE_SECONDS_MAX, .about = "null: not running."),
+    BL_MEMBER_BOOLEAN("unverified", unverified, .about = "The gate of a wave could not run."),
     BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .nullable = true, BL_KNOWN(usage_known),
-                     .about = "Of the tasks that are approved; null: not known."),
+                     .about = "Usage of approved tasks; null: not known."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
-                     .about = "Of all tasks and attempts; null: not known."),
+                     .about = "Usage of all tasks and attempts; null: not known."),
     BL_MEMBER_ARRAY("receipts", receipt_texts, receipt_count, &receipt_element,
-                    .about = "Of the newest run, and of the tasks' newest attempts."),
+                    .about = "Receipts of the newest run and of the tasks' newest attempts."),
     BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
-                      .about = "Of the feature as a whole; only where there is one."),
+                      .about = "Error of the whole feature; omitted if there is none."),
     BL_MEMBER_ARRAY("warnings", warnings, warning_count, &warning_element),
     BL_MEMBER_END,
 };
@@ -79,7 +85,7 @@ static const struct bl_member feature_members[] = {
 const struct bl_record bl_feature_view_record =
     BL_RECORD("feature_view", struct bl_feature_view, feature_members, .closed = true);
 
-/* ---- A task in words ------------------------------------------------------------------------- */
+/* ---- A task's state in words ----------------------------------------------------------------- */
 
 static const char *html_reference(char byte)
 {
@@ -93,7 +99,7 @@ static const char *html_reference(char byte)
     }
 }
 
-/* Between characters that HTML reads the text is shown as anywhere else. */
+/* Shows the parts between HTML's special characters like any other text. */
 int clean_append(struct bl_buffer *out, struct bl_text text, enum clean_form form)
 {
     bool lines = form == CLEAN_LINES || form == CLEAN_HTML_LINES;
@@ -120,7 +126,7 @@ static void say_approved(struct bl_buffer *out, const struct bl_task_view *task)
     bool was_late = task->row.decision == BL_DECISION_APPROVED_LATE;
     bool completed = task->row.state == BL_TASK_COMPLETED;
     if (task->row.decision == BL_DECISION_ALREADY_COMPLETED) {
-        bl_buffer_printf(out, "completed before");
+        bl_buffer_printf(out, "already completed");
         return;
     }
     if (completed)
@@ -152,16 +158,20 @@ static const char *failure_words(enum bl_task_decision decision)
     }
 }
 
-/* Why it was stopped, as people say it; what they would not know is said as it is on record. */
+/* Appends why a task was stopped, in plain words where possible, else as recorded. */
 static void say_reason(struct bl_buffer *out, const struct bl_task_view *task)
 {
     const char *by = task->row.triggered_by;
     char deadline[32];
     if (task->row.reason == BL_STOP_USER && strcmp(by, "user") == 0) {
-        bl_buffer_printf(out, "by hand");
+        bl_buffer_printf(out, "by the user");
+    } else if (task->row.reason == BL_STOP_TIMEOUT && strcmp(by, "feature") == 0) {
+        bl_buffer_printf(out, "the feature's deadline was reached");
     } else if (task->row.reason == BL_STOP_TIMEOUT && task->deadline_s > 0) {
-        size_t size = bl_json_format_double(task->deadline_s, deadline);
-        bl_buffer_printf(out, "its deadline was %.*s s", (int)size, deadline);
+        bl_duration_format((int64_t)(task->deadline_s * 1e9), deadline);
+        bl_buffer_printf(out, "its deadline of %s was reached", deadline);
+    } else if (task->row.reason == BL_STOP_OWNER_DIED) {
+        bl_buffer_printf(out, "its belay process was killed or crashed");
     } else {
         bl_buffer_printf(out, "%s", bl_stop_reason_name(task->row.reason));
         if (by[0] != '\0') {
@@ -171,7 +181,7 @@ static void say_reason(struct bl_buffer *out, const struct bl_task_view *task)
     }
 }
 
-/* How it ended, or that it does not run: state, what it was, and why. */
+/* Appends the state of a task that has ended or waits, and the reason. */
 static void say_plainly(struct bl_buffer *out, const struct bl_task_view *task)
 {
     const char *words = failure_words(task->row.decision);

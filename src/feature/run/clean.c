@@ -1,4 +1,4 @@
-/* Cleaning up after a feature: what is merged, clean, and nobody's any more. */
+/* Cleaning up after a feature: removes branches and worktrees that are merged, clean and unused. */
 #include "feature/parts.h"
 
 #include <dirent.h>
@@ -18,13 +18,13 @@ struct cleaning {
     struct bl_arena *arena;
     struct git_repository *git;
     const char *feature;
-    const char *prefix;  /* of its branches */
-    const char *folder;  /* of its worktrees, with a slash */
+    const char *prefix;  /* prefix of its branches */
+    const char *folder;  /* folder of its worktrees, with a slash */
     struct bl_list rows; /* struct bl_row */
     struct bl_store_owner owner;
     struct bl_list refs;      /* struct git_ref */
     struct bl_list worktrees; /* struct git_worktree */
-    char result[GIT_ID_SIZE]; /* empty: there is none */
+    char result[GIT_ID_SIZE]; /* empty: none */
     char kept_in[GIT_ID_SIZE];
     bool dry_run;
     size_t kept;
@@ -97,9 +97,9 @@ static uint64_t folder_bytes(const char *path)
     return bytes;
 }
 
-/* ---- What is known --------------------------------------------------------------------------- */
+/* ---- State ----------------------------------------------------------------------------------- */
 
-/* The number after a word in a note: "… pid 4711 …"; 0: it is not there. */
+/* Returns the number after a word in a note ("… pid 4711 …"), or 0. */
 static int64_t number_after(const char *note, const char *word)
 {
     struct bl_text rest = bl_text_from(note), part;
@@ -113,7 +113,7 @@ static int64_t number_after(const char *note, const char *word)
     return 0;
 }
 
-/* Has the runner that the lock names not ended yet? */
+/* Returns the pid of the runner named in the lock if it is alive, else 0. */
 static int64_t live_owner(const struct git_worktree *worktree)
 {
     int64_t pid = worktree->note != NULL ? number_after(worktree->note, "pid") : 0;
@@ -121,8 +121,8 @@ static int64_t live_owner(const struct git_worktree *worktree)
     return started > 0 && bl_store_process_alive(pid, started) > 0 ? pid : 0;
 }
 
-/* A live runner has this task in its hands: it is not at an end, or waits to be merged. */
-static bool is_in_hands(struct cleaning *cleaning, const char *task)
+/* Returns whether a live runner still needs this task: it has not ended, or waits for its merge. */
+static bool is_needed(struct cleaning *cleaning, const char *task)
 {
     if (cleaning->owner.life != BL_OWNER_ALIVE && cleaning->owner.life != BL_OWNER_OUT_OF_SIGHT)
         return false;
@@ -166,7 +166,7 @@ static const char *owner_reason(struct cleaning *cleaning, const struct git_work
     int64_t pid = worktree != NULL ? live_owner(worktree) : 0;
     if (pid > 0)
         return bl_arena_printf(cleaning->arena, "in use by pid %" PRId64, pid).data;
-    if (!is_in_hands(cleaning, task))
+    if (!is_needed(cleaning, task))
         return NULL;
     return cleaning->owner.life == BL_OWNER_ALIVE
                ? bl_arena_printf(cleaning->arena, "in use by pid %" PRId64, cleaning->owner.pid)
@@ -174,14 +174,14 @@ static const char *owner_reason(struct cleaning *cleaning, const struct git_work
                : bl_arena_printf(cleaning->arena, "in use by %s", cleaning->owner.text).data;
 }
 
-/* Why a worktree stays; NULL: nothing in it would be lost. */
+/* Sets `*ret_reason` to why a worktree must stay, or to NULL if removing it loses nothing. */
 static int worktree_reason(struct cleaning *cleaning, const struct git_worktree *worktree,
                            const char **ret_reason, struct bl_error *error)
 {
     struct git_state state;
     *ret_reason = NULL;
     if (access(worktree->path, F_OK) != 0)
-        return 0; /* nothing but git's memory of it */
+        return 0; /* only git's record of it is left */
     int code = git_state_read(cleaning->git, cleaning->arena, worktree->path, &state, error);
     if (code != 0)
         return code;
@@ -207,7 +207,7 @@ static int remove_item(struct cleaning *cleaning, const struct git_worktree *wor
     return code;
 }
 
-/* What git itself will not remove stays, and git's words are the reason. */
+/* Removes an item. If git refuses, the item stays, with git's message as the reason. */
 static int settle_item(struct cleaning *cleaning, struct bl_clean_item *item,
                        const struct git_worktree *worktree, const struct git_ref *ref)
 {
@@ -245,7 +245,7 @@ static int clean_one(struct cleaning *cleaning, const char *task,
     return code != 0 ? code : settle_item(cleaning, item, worktree, ref);
 }
 
-/* ---- All of them ----------------------------------------------------------------------------- */
+/* ---- Cleaning -------------------------------------------------------------------------------- */
 
 static bool has_worktree(struct cleaning *cleaning, const char *task)
 {
@@ -274,8 +274,8 @@ static int clean_tasks(struct cleaning *cleaning, struct bl_error *error)
     return code;
 }
 
-/* The result goes when a branch of the user's has it, and nothing of the feature still builds on
- * it: a later wave would start from it. */
+/* Removes the result branch if a branch of the user contains it and no kept task builds on it: a
+ * later wave would start from it. */
 static int clean_result(struct cleaning *cleaning, struct bl_error *error)
 {
     const struct git_ref *ref =
@@ -295,15 +295,15 @@ static int clean_result(struct cleaning *cleaning, struct bl_error *error)
         item->reason = bl_arena_printf(cleaning->arena, "in use by %s", cleaning->owner.text).data;
     else if (keeper[0] == '\0')
         item->reason =
-            bl_arena_printf(cleaning->arena, "not merged into a branch of yours: git merge %s",
+            bl_arena_printf(cleaning->arena, "not merged into any of your branches: git merge %s",
                             ref->name + strlen("refs/heads/"))
                 .data;
     else if (cleaning->kept > 0)
-        item->reason = "tasks that are kept build on it";
+        item->reason = "kept tasks build on it";
     return settle_item(cleaning, item, NULL, ref);
 }
 
-static int run_clean_look_around(struct cleaning *cleaning, struct bl_error *error)
+static int run_clean_list(struct cleaning *cleaning, struct bl_error *error)
 {
     int code =
         git_refs_list(cleaning->git, cleaning->arena, cleaning->prefix, &cleaning->refs, error);
@@ -314,7 +314,7 @@ static int run_clean_look_around(struct cleaning *cleaning, struct bl_error *err
         find_ref(cleaning, bl_arena_printf(cleaning->arena, "%s" RESULT, cleaning->prefix).data);
     if (result != NULL)
         bl_text_into(cleaning->result, sizeof cleaning->result, result->id);
-    else /* cleaned before: what it held is in the user's branch */
+    else /* cleaned before: its commits are in the user's branch */
         git_commit_find(cleaning->git, "HEAD", cleaning->kept_in, NULL);
     return bl_check();
 }
@@ -339,7 +339,7 @@ int bl_feature_clean(struct bl_store *store, struct bl_arena *arena, const char 
         code = git_open(repository, &cleaning->git, error);
     if (code != 0)
         return code;
-    code = run_clean_look_around(cleaning, error);
+    code = run_clean_list(cleaning, error);
     if (code == 0)
         code = clean_tasks(cleaning, error);
     if (code == 0)

@@ -1,4 +1,4 @@
-/* What others may ask of a run: stop a part or all of it, hold it, give a task more time. */
+/* Controls of a run: stop it or a part of it, pause it, give a task more time. */
 #include <stdio.h>
 
 #include "feature/parts.h"
@@ -39,12 +39,12 @@ static int cancel_all(struct bl_feature *feature, const char *origin, struct bl_
     return code;
 }
 
-/* One whose wave has not come: there is nothing to stop. */
+/* Cancels a task whose wave has not started: there is nothing to stop. */
 static void cancel_pending(struct feature_task *task)
 {
     task_attempt_begin(task);
     task->feature->person_cancelled = true;
-    task_decide(task, BL_DECISION_CANCELLED, NULL, "cancelled before it began");
+    task_decide(task, BL_DECISION_CANCELLED, NULL, "cancelled before it started");
     feature_bell_ring(&task->ended);
 }
 
@@ -79,7 +79,7 @@ int bl_feature_cancel(struct bl_feature *feature, const char *id, const char *or
     return code;
 }
 
-/* ---- Holding --------------------------------------------------------------------------------- */
+/* ---- Pausing --------------------------------------------------------------------------------- */
 
 static void run_control_set_state(struct bl_feature *feature, const char *state,
                                   enum feature_event_type type)
@@ -115,7 +115,7 @@ bool bl_feature_resume(struct bl_feature *feature)
 static int run_control_too_late(const struct feature_task *task, struct bl_error *error)
 {
     bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "extend a task", task->row.id,
-                 "%s is %s: its deadline cannot be moved any more", task->row.id,
+                 "%s is %s: its deadline can no longer be moved", task->row.id,
                  bl_task_state_name(task->row.state));
     bl_error_name_set(error, "too_late");
     return BL_EEXIST;
@@ -134,14 +134,17 @@ int bl_feature_extend(struct bl_feature *feature, const char *id, uint64_t by_ns
     uint64_t above = bl_scope_deadline_ns(&feature->scope);
     if (bl_time_add(stage->deadline_ns, by_ns) > above) {
         bl_error_set(error, BL_ERANGE, BL_KIND_FEATURE, "extend a task", id,
-                     "that would be past the deadline of the feature");
-        bl_error_hint(error, "the feature ends in %.0f s", (double)(above - bl_now_ns()) / 1e9);
+                     "the new deadline would be after the feature's deadline");
+        char left[32];
+        bl_duration_format((int64_t)(above - bl_now_ns()), left);
+        bl_error_hint(error, "the feature ends in %s", left);
         return BL_ERANGE;
     }
-    /* One that is held has no timer now: it gets the longer one when it goes on. */
+    /* A held task has no timer now. It gets the longer one when it continues. */
     if (task->held_ns != 0) {
         stage->deadline_ns += by_ns;
         task->row.deadline_s += (double)by_ns / 1e9;
+        task->row.held_left_s += (double)by_ns / 1e9;
         ledger_put_task(task);
     } else {
         task_deadline_move(task, stage, by_ns, "extended");
@@ -196,7 +199,7 @@ int feature_wait_for_stop(struct bl_feature *feature)
     return code;
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Live view ------------------------------------------------------------------------------- */
 
 static void run_control_add_record(struct bl_arena *arena, struct bl_list *records,
                                    struct bl_text name, const struct bl_record *record,
@@ -209,11 +212,11 @@ static void run_control_add_record(struct bl_arena *arena, struct bl_list *recor
         bl_list_push_back(records, &row->link);
 }
 
-/* With the tokens of the phase under way, which are booked when it ends; what they cost is known
- * then. */
+/* Adds the tokens of the running phase, which are booked when it ends. Their cost is not known
+ * before that. */
 static struct bl_task_row live_row(const struct feature_task *task)
 {
-    struct bl_task_row row = task->row; /* its texts stay the task's */
+    struct bl_task_row row = task->row; /* the task still owns the texts */
     uint64_t booked = bl_usage_total(&row.spent.usage), seen = task->activity.tokens;
     if (seen > booked) {
         row.spent.usage.input_tokens += seen - booked;

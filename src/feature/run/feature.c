@@ -27,7 +27,7 @@ void feature_budget_check(struct bl_feature *feature)
         bl_scope_stop(&feature->scope, BL_STOP_BUDGET, "max_budget_usd");
 }
 
-/* ---- Making one ------------------------------------------------------------------------------ */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static bool feature_is_wanted(const struct bl_feature_options *options, const char *id)
 {
@@ -116,12 +116,12 @@ static void feature_tell_start(struct bl_feature *feature)
     EVENT_TELL(feature, FEATURE_STARTED, NULL, .names = already, .name_count = count);
     bl_free(already);
     if (feature->dirty_files > 0)
-        event_warn(feature, NULL, "%zu file%s of the checkout %s not in the base",
+        event_warn(feature, NULL, "%zu uncommitted file%s of the checkout %s not in the base",
                    feature->dirty_files, feature->dirty_files == 1 ? "" : "s",
                    feature->dirty_files == 1 ? "is" : "are");
 }
 
-/* Where the stop was asked. */
+/* Reads the stop at the scope where it began. */
 static void feature_read_stop(const struct bl_feature *feature, struct bl_stop *stop)
 {
     bl_scope_stop_read(&feature->scope, stop);
@@ -129,7 +129,7 @@ static void feature_read_stop(const struct bl_feature *feature, struct bl_stop *
         bl_scope_stop_read(feature->outer, stop);
 }
 
-/* All of them, or those that this run was to take to their end. */
+/* Returns whether all tasks are done, or (`wanted`) all tasks selected for this run. */
 static bool all_done(const struct bl_feature *feature, bool wanted)
 {
     for (size_t i = 0; i < feature->plan->task_count; i++) {
@@ -176,6 +176,7 @@ static int feature_put_end(struct bl_feature *feature)
     feature_read_stop(feature, &stop);
     row->exit_code = feature_exit_code(feature, &stop, &state);
     row->ended_wall_ns = bl_clock_wall_ns(feature->clock);
+    row->deadline_wall_ns = 0;
     bl_text_into(row->state, sizeof row->state, state);
     row->reason[0] = row->origin[0] = row->receipt[0] = '\0';
     if (stop.reason != BL_STOP_NONE) {
@@ -207,7 +208,7 @@ static void begin_activity(struct bl_feature *feature)
         bl_activity_begin(feature->options.activities, &feature->activity);
 }
 
-/* A stop of the feature as a whole is told once, when it is seen. */
+/* Tells a stop of the whole feature, once. */
 static void scope_stopped(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_feature *feature = BL_CONTAINER(hook, struct bl_feature, stopped);
@@ -229,13 +230,16 @@ int bl_feature_run(struct bl_feature *feature, struct bl_scope *scope)
     struct bl_scope *outer = bl_scope_enter(&feature->scope);
     feature->running = true;
     begin_activity(feature);
-    if (limit_ns > 0)
+    if (limit_ns > 0) {
         bl_scope_set_deadline(&feature->scope, bl_time_add(bl_now_ns(), limit_ns));
+        feature->row.deadline_wall_ns = bl_clock_wall_ns(feature->clock) + (int64_t)limit_ns;
+        ledger_put_feature(feature);
+    }
     bl_nursery_spawn(&feature->services, NULL, "ledger", ledger_beat, feature, NULL);
     feature_tell_start(feature);
     waves_run(feature);
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
-    /* An end that the store refuses is a failure, too. */
+    /* An end that the store refuses is a failure too. */
     if (feature_put_end(feature) != 0 && feature->row.exit_code == 0)
         feature_put_end(feature);
     events_tell(feature, true);

@@ -1,7 +1,7 @@
-/* The only writer of what is on record of a run.
+/* The only writer of a run's records.
  *
- * Rows and events are put into one list, and whoever writes takes all of it: so many tasks share a
- * transaction, and the journal has the order in which things happened. */
+ * Rows and events are queued, and each write takes the whole queue: so tasks share transactions,
+ * and the journal has the events in order. */
 #include <stdio.h>
 
 #include "feature/parts.h"
@@ -47,7 +47,7 @@ void ledger_done(struct bl_feature *feature)
     free_lists(&feature->pending_records, &feature->pending_events);
 }
 
-/* ---- What is to be written ------------------------------------------------------------------- */
+/* ---- Pending writes -------------------------------------------------------------------------- */
 
 void ledger_put(struct bl_feature *feature, const char *name, struct bl_text json)
 {
@@ -95,7 +95,7 @@ void ledger_put_task(struct feature_task *task)
     ledger_put_record(task->feature, name, &task_row_record, &task->row);
 }
 
-/* What plan and run have warned of. */
+/* Lists the warnings of plan and run. */
 static void ledger_list_warnings(const struct bl_feature *feature, struct bl_arena *arena,
                                  struct feature_record *record)
 {
@@ -137,6 +137,7 @@ void ledger_feature_record(const struct bl_feature *feature, struct bl_arena *ar
                 .result_commit = row_word(row->result_commit),
                 .started_wall_ns = row->started_wall_ns,
                 .ended_wall_ns = row->ended_wall_ns,
+                .deadline_wall_ns = row->deadline_wall_ns,
                 .reason = row_word(row->reason),
                 .origin = row_word(row->origin),
                 .exit_code = row->exit_code,
@@ -191,7 +192,7 @@ void ledger_put_wave(struct bl_feature *feature, const struct feature_wave *wave
     struct wave_record record;
     char name[32];
     ledger_wave_record(feature, &arena, wave, &record);
-    /* So that they sort as they run. */
+    /* Padded, so that waves sort in order. */
     snprintf(name, sizeof name, "wave/%03u", wave->n);
     ledger_put_record(feature, name, &wave_row_record, &record);
     bl_arena_done(&arena);
@@ -237,19 +238,19 @@ static void take_list(struct bl_list *from, struct bl_list *to)
         bl_list_push_back(to, link);
 }
 
-/* Nobody else may write for this feature any more: what we know is not to be told to the store. */
+/* Handles the loss of the lease: another process owns the feature, and nothing more is written. */
 static void tell_stale(struct bl_feature *feature, const struct bl_error *error)
 {
     if (feature->stale)
         return;
     feature->stale = true;
-    /* No write will come any more. */
+    /* No further write will come. */
     events_drop(feature, UINT64_MAX);
     events_tell(feature, true);
     EVENT_TELL(feature, STALE_WRITE_REFUSED, NULL, .text = bl_text_from(error->message));
 }
 
-/* What came of a write: whose rows the store has, and whose not. */
+/* Notes which rows and events a write saved or lost. */
 static void note_saved(struct bl_feature *feature, const struct bl_list *records,
                        const struct bl_list *events, bool saved)
 {
@@ -274,12 +275,13 @@ void bl_feature_unsaved_text(const struct bl_feature *feature, struct bl_buffer 
         const struct feature_task *task = &feature->tasks[i];
         if (!task->unsaved)
             continue;
-        bl_buffer_printf(out, "%s%s (%s)", count++ == 0 ? "not saved: what became of " : ", ",
+        bl_buffer_printf(out, "%s%s (%s)", count++ == 0 ? "not saved: the state of " : ", ",
                          task->row.id, bl_task_state_name(task->row.state));
     }
     if (feature->unsaved_events > 0)
-        bl_buffer_printf(out, "%s%llu events", count > 0 ? "; " : "not saved: ",
-                         (unsigned long long)feature->unsaved_events);
+        bl_buffer_printf(out, "%s%llu event%s", count > 0 ? "; " : "not saved: ",
+                         (unsigned long long)feature->unsaved_events,
+                         feature->unsaved_events == 1 ? "" : "s");
 }
 
 static int write_pending(struct bl_feature *feature)
@@ -317,7 +319,7 @@ int ledger_write(struct bl_feature *feature, bool durable)
     if (!feature->stale)
         code = bl_lock_take(&feature->writing);
     if (!feature->stale && code == 0) {
-        /* Somebody before us in the queue may have taken ours along. */
+        /* A write before this one may have included these records. */
         code = feature->written >= number ? feature->write_code : write_pending(feature);
         bl_lock_give(&feature->writing);
     }
@@ -325,7 +327,7 @@ int ledger_write(struct bl_feature *feature, bool durable)
     return code;
 }
 
-static void put_signs_of_life(struct bl_feature *feature)
+static void put_activities(struct bl_feature *feature)
 {
     for (size_t i = 0; i < feature->plan->task_count; i++)
         if (feature->tasks[i].active_changed)
@@ -347,7 +349,7 @@ int ledger_beat(void *argument)
         if (code != 0)
             break;
         if (bl_now_ns() >= beat_ns) {
-            put_signs_of_life(feature);
+            put_activities(feature);
             feature->asked++;
             beat_ns = bl_now_ns() + FEATURE_BEAT_NS;
         }

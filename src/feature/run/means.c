@@ -1,4 +1,4 @@
-/* What the loop needs of the world, as it is: git, seats, verification, the store. */
+/* The real operations of the loop: git, seats, verification, the store. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -24,10 +24,10 @@ int feature_folder_make(const char *path, struct bl_error *error)
     if (failed == 0)
         return 0;
     return bl_error_set(error, bl_error_from_errno(failed), BL_KIND_FILESYSTEM, "make a folder",
-                        path, "cannot make '%s': %s", path, strerror(failed));
+                        path, "cannot create '%s': %s", path, strerror(failed));
 }
 
-/* Of wave 1 what the run starts from; later what was merged by then. */
+/* Wave 1 starts from the base of the run, later waves from the work merged so far. */
 static void run_means_find_base(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
@@ -39,14 +39,14 @@ static void run_means_find_base(struct feature_task *task)
                                                        : feature->row.base_commit);
 }
 
-static int run_means_take_up(struct feature_task *task, struct bl_error *error)
+static int run_means_resume(struct feature_task *task, struct bl_error *error)
 {
     struct bl_task_row *row = &task->row;
     struct git_state state;
     BL_AUTO_ARENA(arena);
     int code = git_state_read(task->feature->git, &arena, row->worktree.data, &state, error);
     if (code == 0) {
-        /* A phase that is to be taken over must have left the tree as it is now. */
+        /* Phases can be taken over only if the tree is unchanged since then. */
         if (strcmp(row->head_commit, state.head) != 0 || state.file_count > 0)
             row_text_set(&task->carry, (struct bl_text){0});
         bl_text_into(row->head_commit, sizeof row->head_commit, state.head);
@@ -72,8 +72,8 @@ static int feature_means_prepare(struct feature_task *task, struct bl_error *err
     bl_text_into(row->branch, sizeof row->branch, ref + strlen("refs/heads/"));
     if (again && access(row->worktree.data, F_OK) != 0)
         event_warn(feature, task,
-                   "the worktree of %s is gone: it is made again from its branch, and files that "
-                   "were not committed are lost",
+                   "the worktree of %s is missing: it is restored from its branch, and "
+                   "uncommitted files are lost",
                    row->id);
     snprintf(note, sizeof note, "belay %s pid %ld started %lld", feature->row.run_id,
              (long)getpid(), (long long)bl_store_process_started(getpid()));
@@ -81,7 +81,7 @@ static int feature_means_prepare(struct feature_task *task, struct bl_error *err
     if (code != 0)
         return code;
     if (again)
-        return run_means_take_up(task, error);
+        return run_means_resume(task, error);
     bl_text_into(row->head_commit, sizeof row->head_commit, row->base_commit);
     row->dirty = 0;
     return 0;
@@ -139,7 +139,7 @@ static int verify(struct feature_task *task, const struct verify_order *order,
 static int copy_make(struct feature_task *task, const char *path, struct bl_error *error)
 {
     int code = git_copy_make(task->feature->git, task->row.head_commit, path, error);
-    /* Without its submodules it can be read all the same. */
+    /* The Coach can read the copy without its submodules. */
     return code == BL_ENOTSUP ? 0 : code;
 }
 

@@ -1,16 +1,16 @@
-/* The end of a wave: what was approved becomes one candidate, merge by merge, without a checkout;
- * the gate looks at it; then one compare-and-swap of the result branch makes it so.
+/* The end of a wave: merges the approved tasks one by one into a candidate, without a checkout;
+ * runs the gate on it; then moves the result branch by one compare-and-swap.
  *
- * An intent is on record before the swap, so that whoever finds it knows which of the two tips it
- * was to be, and finishes the rows or repeats the step. */
+ * The intent is stored before the swap. From it, recovery knows the old and the new tip, and
+ * finishes the rows or repeats the step. */
 #include <stdio.h>
 
 #include "feature/parts.h"
 
 struct merge_step {
     struct feature_task *task;
-    char before[GIT_ID_SIZE]; /* the candidate so far, */
-    char after[GIT_ID_SIZE];  /* and with this task */
+    char before[GIT_ID_SIZE]; /* candidate before this task */
+    char after[GIT_ID_SIZE];  /* candidate with this task */
 };
 
 struct merge_run {
@@ -46,7 +46,7 @@ static void back_to_approved(struct feature_task *task, struct task_turn *turn,
     ledger_write(task->feature, false);
 }
 
-/* A merge turn that was stopped: by its own time, with the feature, or by a person. */
+/* Handles the stop of a merge turn: by its own timeout, with the feature, or by a user. */
 static int after_stop(struct feature_task *task, struct task_turn *turn)
 {
     struct bl_feature *feature = task->feature;
@@ -105,8 +105,8 @@ static enum turn_end play_merge_turn(struct feature_task *task, struct task_turn
     return task_turn_run(task, turn, about, error);
 }
 
-/* In a scope of its own. 0, also when it came to nothing: the row says so; else the feature's scope
- * was stopped. */
+/* Runs a merge turn in its own scope. Returns 0 even if the turn failed (see the row), or an error
+ * code if the feature's scope was stopped. */
 static int merge_turn(struct feature_task *task, const char *candidate, struct bl_text about)
 {
     struct bl_feature *feature = task->feature;
@@ -117,8 +117,8 @@ static int merge_turn(struct feature_task *task, const char *candidate, struct b
     snprintf(id, sizeof id, "%s/%s merge", feature->plan->id, row->id);
     task_stage_open(&task->merge, &feature->scope, id);
     task_enlist(task, &task->merge, "merging");
-    task->merge.deadline_ns = bl_time_add(bl_now_ns(), task->plan->limits.merge_timeout_ns);
-    bl_scope_set_deadline(&task->merge.scope, task->merge.deadline_ns);
+    task_stage_arm(task, &task->merge,
+                   bl_time_add(bl_now_ns(), task->plan->limits.merge_timeout_ns));
     struct bl_scope *outer = bl_scope_enter(&task->merge.scope);
     task_turn_init(turn, row->id);
     turn->number = ++row->turn;
@@ -155,12 +155,12 @@ static void run_merge_take_step(struct merge_run *run, struct feature_task *task
 static struct bl_text describe_conflict(struct merge_run *run, const char *const *paths)
 {
     BL_AUTO_BUFFER(text, (size_t)64 * 1024);
-    bl_buffer_append(&text, BL_TEXT("The work of other tasks has been merged into this worktree, "
-                                    "and there are conflicts in:\n"));
+    bl_buffer_append(&text, BL_TEXT("The work of other tasks was merged into this worktree, "
+                                    "with conflicts in:\n"));
     for (size_t i = 0; paths[i] != NULL; i++)
         bl_buffer_printf(&text, "- %s\n", paths[i]);
-    bl_buffer_append(&text, BL_TEXT("Resolve them so that both sides' intent holds, and remove all "
-                                    "conflict markers. Belay commits the merge.\n"));
+    bl_buffer_append(&text, BL_TEXT("Resolve them so that the intent of both sides is kept, and "
+                                    "remove all conflict markers. Belay commits the merge.\n"));
     return bl_arena_text(&run->arena, bl_buffer_text(&text));
 }
 
@@ -179,16 +179,18 @@ static void write_merge_message(const struct feature_task *task, char *out, size
              task->feature->plan->id, task->row.id, task->row.id, task->row.attempt);
 }
 
-static void give_up(struct feature_task *task, enum bl_task_decision decision, const char *what)
+static void fail_merge(struct feature_task *task, enum bl_task_decision decision, const char *what)
 {
     char message[400];
-    snprintf(message, sizeof message, "%s; %u merge turns did not settle it; its work is on %s",
-             what, task->row.memory->merge_turns, task->row.branch);
+    snprintf(message, sizeof message, "%s; not resolved in %u merge turn%s; its work is on %s",
+             what, task->row.memory->merge_turns, task->row.memory->merge_turns == 1 ? "" : "s",
+             task->row.branch);
     task_decide(task, decision, NULL, message);
     task_policy(task);
 }
 
-/* 0 (merged, or the task has failed), or stopped, or the feature has failed. */
+/* Merges a task. Returns 0 if the task was merged or has failed; any other code means that the run
+ * was stopped or the feature has failed. */
 static int merge_task(struct merge_run *run, struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;
@@ -199,7 +201,7 @@ static int merge_task(struct merge_run *run, struct feature_task *task)
     while (code == 0 && row->state == BL_TASK_APPROVED) {
         const char *head = row->memory->approved_commit;
         if (strcmp(head, row->base_commit) == 0) {
-            run_merge_take_step(run, task, run->candidate); /* it has changed nothing */
+            run_merge_take_step(run, task, run->candidate); /* no changes */
             return 0;
         }
         code = git_merge_commits(run->feature->git, &run->arena, run->candidate, head, message,
@@ -212,14 +214,14 @@ static int merge_task(struct merge_run *run, struct feature_task *task)
         }
         tell_conflict(task, result.conflicts);
         if (row->memory->merge_turns >= task->plan->limits.merge_turns)
-            give_up(task, BL_DECISION_MERGE_CONFLICT, "it conflicts with what was merged before");
+            fail_merge(task, BL_DECISION_MERGE_CONFLICT, "it conflicts with work merged before it");
         else
             code = merge_turn(task, run->candidate, describe_conflict(run, result.conflicts));
     }
     return code;
 }
 
-/* All that are approved, in plan order, on top of the tip. */
+/* Merges all approved tasks, in plan order, onto the tip. */
 static int merge_all(struct merge_run *run)
 {
     const struct bl_plan_wave *planned = &run->feature->plan->waves[run->wave->n - 1];
@@ -274,9 +276,10 @@ static int fail_gate(struct merge_run *run, const char *what, const struct verif
     return BL_EREFUSED;
 }
 
-/* The first merge that turns it red; NULL: the tip was red already. */
-static int find_red(struct merge_run *run, struct merge_step **ret_step,
-                    struct verify_outcome *outcome)
+/* Finds the first merge that makes the gate fail. `*ret_step` is NULL if the gate fails on the tip
+ * already. */
+static int find_failing_merge(struct merge_run *run, struct merge_step **ret_step,
+                              struct verify_outcome *outcome)
 {
     *ret_step = NULL;
     int code = run_gate(run, run->tip, outcome);
@@ -284,7 +287,7 @@ static int find_red(struct merge_run *run, struct merge_step **ret_step,
         return code;
     for (size_t i = 0; i < run->count && code == 0 && *ret_step == NULL; i++) {
         code = run_gate(run, run->steps[i].after, outcome);
-        /* One that is red only now and then is blamed on the last. */
+        /* If the gate fails on no single merge, the last task is blamed. */
         if (outcome->value == BL_VERIFIED_FAILED || i + 1 == run->count)
             *ret_step = &run->steps[i];
     }
@@ -297,31 +300,32 @@ static struct bl_text describe_gate(struct merge_run *run, const struct verify_o
         &run->arena,
         "Merged with the work of the other tasks, this task makes the gate fail.\n"
         "Gate: %s\n%.*s\n\nThe end of its output:\n\n%.*s\n\n"
-        "The others' work has been merged into this worktree: mend it here.\n",
+        "The work of the other tasks is merged into this worktree: fix the failure here.\n",
         run->feature->plan->gate.command, (int)outcome->why.size, outcome->why.data,
         (int)outcome->tail.size, outcome->tail.data);
 }
 
-/* A red gate: whoever made it so gets a merge turn, or has failed. */
+/* Blames a task for a failed gate. It gets a merge turn or fails. */
 static int blame(struct merge_run *run, const struct verify_outcome *whole)
 {
     struct verify_outcome outcome = *whole;
     struct merge_step *step;
-    int code = find_red(run, &step, &outcome);
+    int code = find_failing_merge(run, &step, &outcome);
     if (code != 0)
         return code;
     if (step == NULL)
-        return fail_gate(run, "the gate was red before this wave", &outcome);
+        return fail_gate(run, "the gate failed before this wave", &outcome);
     struct feature_task *task = step->task;
     tell_gate(run, &outcome, task);
     if (task->row.memory->merge_turns >= task->plan->limits.merge_turns) {
-        give_up(task, BL_DECISION_GATE_FAILED, "its merge makes the gate fail");
+        fail_merge(task, BL_DECISION_GATE_FAILED, "its merge makes the gate fail");
         return 0;
     }
     return merge_turn(task, step->before, describe_gate(run, &outcome));
 }
 
-/* 0: the candidate may become the result. BL_EAGAIN: something changed, merge again. */
+/* Runs the gate. Returns 0 if the candidate may become the result, or BL_EAGAIN if the merge must
+ * be repeated after a change. */
 static int pass_gate(struct merge_run *run)
 {
     struct bl_feature *feature = run->feature;
@@ -342,14 +346,14 @@ static int pass_gate(struct merge_run *run)
         event_warn(feature, NULL, "wave %u is unverified: %.*s", run->wave->n,
                    (int)bl_utf8_cut(outcome.why, 300).size, outcome.why.data);
         if (feature->plan->required)
-            return fail_gate(run, "the gate is absent, and verification is required", &outcome);
+            return fail_gate(run, "the gate is absent, but verification is required", &outcome);
     }
     return 0;
 }
 
 /* ---- The swap -------------------------------------------------------------------------------- */
 
-/* What is about to become the result. */
+/* The stored intent of a swap. */
 struct merge_intent {
     uint32_t wave;
     const char *before;
@@ -362,7 +366,7 @@ struct merge_intent {
 static const struct bl_member intent_members[] = {
     BL_MEMBER_INTEGER("wave", wave, .least = 1),
     BL_MEMBER_STRING("old", before, .nullable = true, .form = &feature_commit_form,
-                     .about = "The result branch; null: there is none."),
+                     .about = "Tip of the result branch; null: none."),
     BL_MEMBER_STRING("new", after, .form = &feature_commit_form),
     BL_MEMBER_ARRAY("tasks", tasks, task_count, &bl_element_string),
     BL_MEMBER_END,
@@ -395,12 +399,13 @@ static void run_merge_complete(struct feature_task *task, const char *commit)
     EVENT_TELL(task->feature, MERGE_ENDED, task, .phase = BL_PHASE_MERGE, .commit = commit);
 }
 
-/* The intent, the swap, the rows. Once begun it is finished. */
+/* Stores the intent, swaps the ref, stores the rows. Runs to the end once started. */
 static int run_merge_swap(struct merge_run *run)
 {
     struct bl_feature *feature = run->feature;
     run_merge_put_intent(run);
-    ledger_put_wave(feature, run->wave); /* what its gate has said counts, whoever finishes this */
+    ledger_put_wave(feature, run->wave); /* the gate's result counts even if a later run finishes
+                                            this */
     int code = ledger_write(feature, true);
     if (code != 0)
         return code;
@@ -473,7 +478,7 @@ int merge_recover(struct bl_feature *feature, const struct bl_json *value, struc
         return code;
     ledger_put(feature, "merge", (struct bl_text){0});
     bl_record_take(&arena, &intent_record, value, &intent);
-    /* Else the swap did not take place: the merge is done again. */
+    /* Otherwise the swap did not take place, and the merge is repeated. */
     if (code == 0 && intent.after != NULL && strcmp(intent.after, now) == 0) {
         bl_text_into(feature->row.result_commit, sizeof feature->row.result_commit, now);
         for (size_t i = 0; i < intent.task_count; i++) {

@@ -1,5 +1,5 @@
-/* The beginning of a run: whose it is, what is on record of it, whether the repository is fit for
- * it; and its end. Nothing is started here. */
+/* Opening a run: takes the lease, reads the records, checks the repository; and closing it. Nothing
+ * is started here. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #define TAKE_OVER_STEP (10 * BL_NS_PER_MS)
 #define PLAN_JSON_MAX  ((size_t)64 << 20)
 
-/* ---- Going on with what is on record --------------------------------------------------------- */
+/* ---- Reading the records --------------------------------------------------------------------- */
 
 static const struct bl_row *find_record(const struct bl_list *records, const char *name)
 {
@@ -34,7 +34,7 @@ static const struct bl_json *read_record(struct bl_arena *arena, const struct bl
     return value;
 }
 
-/* The turn that came last; the attempts after it have not come to one. */
+/* Returns the record of the last turn. Attempts after it had no turn. */
 static const struct bl_row *run_open_last_turn(const struct bl_list *records,
                                                const struct bl_task_row *row)
 {
@@ -47,7 +47,7 @@ static const struct bl_row *run_open_last_turn(const struct bl_list *records,
     return turn;
 }
 
-/* A new attempt goes on with the turn that was cut off, if any was. */
+/* Reads the records of a task. A new attempt continues a turn that was cut off. */
 static void take_task(struct feature_task *task, struct bl_arena *arena,
                       const struct bl_list *records)
 {
@@ -67,7 +67,12 @@ static void take_task(struct feature_task *task, struct bl_arena *arena,
                  row->head_commit[0] != '\0' &&
                  git_state_read(feature->git, arena, row->worktree.data, &state, error) == 0;
     bl_free(error);
-    bool settled = task_row_settle(row, feature->plan->id, feature->epoch, known ? &state : NULL);
+    const struct dead_runner runner = {
+        .feature = feature->plan->id,
+        .epoch = feature->epoch,
+        .seen_wall_ns = feature->owner_seen_ns,
+    };
+    bool settled = task_row_settle(row, &runner, known ? &state : NULL);
     if (settled && row->state == BL_TASK_INTERRUPTED && feature->owner_died)
         task_receipt_settle(task);
     if (settled)
@@ -122,7 +127,7 @@ void feature_take_records(struct bl_feature *feature, const struct bl_list *reco
 
 /* ---- The lease ------------------------------------------------------------------------------- */
 
-/* Kills the holder; its wardens end with it. */
+/* Kills the owner; its wardens end with it. */
 static int run_open_take_over(const struct bl_store_owner *owner)
 {
     uint64_t end_ns = bl_now_ns() + TAKE_OVER_NS;
@@ -132,7 +137,7 @@ static int run_open_take_over(const struct bl_store_owner *owner)
     while (code == 0 && bl_store_process_alive(owner->pid, owner->pid_started) > 0 &&
            bl_now_ns() < end_ns)
         code = bl_sleep(TAKE_OVER_STEP);
-    /* What it had running is killed by its wardens, which takes them a moment. */
+    /* The wardens take a moment to kill its processes. */
     return code != 0 ? code : bl_sleep(10 * TAKE_OVER_STEP);
 }
 
@@ -159,6 +164,7 @@ static int hold_lease(struct bl_feature *feature, struct bl_error *error)
     if (code == 0 && owner->life == BL_OWNER_DEAD) {
         feature->owner_died = true;
         feature->owner_left = owner->left;
+        feature->owner_seen_ns = owner->seen_wall_ns;
     }
     bl_free(owner);
     if (code == 0)
@@ -171,13 +177,13 @@ static int hold_lease(struct bl_feature *feature, struct bl_error *error)
 static int refuse_branch(struct bl_error *error, const char *ref)
 {
     bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", ref,
-                 "there is a branch '%s', and no other can be below it",
+                 "branch '%s' exists, so no branch can be created below it",
                  ref + strlen("refs/heads/"));
-    bl_error_hint(error, "rename that branch: ours are called belay/FEATURE/TASK");
+    bl_error_hint(error, "rename it: Belay's branches are named belay/FEATURE/TASK");
     return BL_EEXIST;
 }
 
-/* Something is there, and it is more than an empty folder. */
+/* Returns whether the path exists and is not an empty folder. */
 static bool is_taken(const char *path)
 {
     DIR *folder = opendir(path);
@@ -190,7 +196,7 @@ static bool is_taken(const char *path)
     return count > 0;
 }
 
-/* Worktrees, or whatever else, in our place. */
+/* Refuses worktrees or other files in Belay's place. */
 static int check_places(struct bl_feature *feature, struct bl_error *error)
 {
     const struct bl_plan *plan = feature->plan;
@@ -201,28 +207,45 @@ static int check_places(struct bl_feature *feature, struct bl_error *error)
         if (!is_taken(path))
             continue;
         bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", path,
-                     "the store does not know this feature, but there is something in the place of "
-                     "a worktree: %s",
+                     "the store has no record of this feature, but the path of a worktree is "
+                     "taken: %s",
                      path);
-        bl_error_hint(error, "--fresh keeps it aside and starts anew");
+        bl_error_hint(error, "use --fresh to move it aside and start over");
         return BL_EEXIST;
     }
     return 0;
 }
 
-/* Branches in our place. */
+/* Refuses branches that make the names of Belay's branches impossible. */
+static int check_branch_names(struct git_repository *git, const struct bl_plan *plan,
+                              struct bl_error *error)
+{
+    char id[GIT_ID_SIZE], ref[FEATURE_REF_SIZE];
+    if (git_ref_find(git, "refs/heads/belay", id, error) == 0)
+        return refuse_branch(error, "refs/heads/belay");
+    snprintf(ref, sizeof ref, "refs/heads/belay/%s", plan->id);
+    return git_ref_find(git, ref, id, error) == 0 ? refuse_branch(error, ref) : 0;
+}
+
+int bl_plan_repository_check(const struct bl_plan *plan, struct bl_error *error)
+{
+    struct git_repository *git = NULL;
+    int code = git_open(plan->repository, &git, error);
+    if (code == 0)
+        code = check_branch_names(git, plan, error);
+    git_close(git);
+    return code;
+}
+
+/* Refuses existing branches in Belay's place. */
 static int check_branches(struct bl_feature *feature, struct bl_arena *arena,
                           struct bl_error *error)
 {
-    char id[GIT_ID_SIZE], ref[FEATURE_REF_SIZE], prefix[FEATURE_REF_SIZE];
+    char prefix[FEATURE_REF_SIZE];
     struct bl_list refs;
-    int code = git_ref_find(feature->git, "refs/heads/belay", id, error);
-    if (code == 0)
-        return refuse_branch(error, "refs/heads/belay");
-    snprintf(ref, sizeof ref, "refs/heads/belay/%s", feature->plan->id);
-    code = git_ref_find(feature->git, ref, id, error);
-    if (code == 0)
-        return refuse_branch(error, ref);
+    int code = check_branch_names(feature->git, feature->plan, error);
+    if (code != 0)
+        return code;
     if (feature->resumed || feature->options.fresh)
         return 0;
     snprintf(prefix, sizeof prefix, "refs/heads/belay/%s/", feature->plan->id);
@@ -233,9 +256,9 @@ static int check_branches(struct bl_feature *feature, struct bl_arena *arena,
         return check_places(feature, error);
     const struct git_ref *found = BL_CONTAINER(refs.next, struct git_ref, link);
     bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "start a feature", found->name,
-                 "the store does not know this feature, but there is a branch '%s'",
+                 "the store has no record of this feature, but branch '%s' exists",
                  found->name + strlen("refs/heads/"));
-    bl_error_hint(error, "--fresh keeps it as a rescue ref and starts anew");
+    bl_error_hint(error, "use --fresh to keep it as a rescue ref and start over");
     return BL_EEXIST;
 }
 
@@ -251,8 +274,9 @@ static int check_clean(struct bl_feature *feature, struct bl_arena *arena, struc
     if (!feature->options.require_clean)
         return 0;
     bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "start a feature", feature->plan->repository,
-                 "%zu files of the checkout are not in the base", state.file_count);
-    bl_error_hint(error, "commit them, or leave --require-clean out");
+                 "%zu uncommitted file%s of the checkout %s not in the base", state.file_count,
+                 state.file_count == 1 ? "" : "s", state.file_count == 1 ? "is" : "are");
+    bl_error_hint(error, "commit them, or omit --require-clean");
     return BL_EBUSY;
 }
 
@@ -265,7 +289,7 @@ static int run_open_find_base(struct bl_feature *feature, struct bl_error *error
                            feature->row.base_commit, error);
 }
 
-/* Every task that was asked for by name must be there, and able to run. */
+/* Checks that every task named on the command line exists and can run. */
 static int run_open_check_tasks(struct bl_feature *feature, struct bl_error *error)
 {
     const char *const *names = feature->options.tasks;
@@ -288,8 +312,8 @@ static int run_open_check_tasks(struct bl_feature *feature, struct bl_error *err
     return 0;
 }
 
-/* As the plan has it: what it says of the status counts once. */
-static void row_of_plan(struct feature_task *task)
+/* Fills the row from the plan. The plan's status counts only once. */
+static void run_open_fill_row(struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;
     const struct bl_plan_task *plan = task->plan;
@@ -324,7 +348,7 @@ static int recover(struct bl_feature *feature, struct bl_arena *arena,
     return code;
 }
 
-static int run_open_begin_anew(struct bl_feature *feature, struct bl_error *error)
+static int run_open_start_fresh(struct bl_feature *feature, struct bl_error *error)
 {
     const struct bl_feature_options *options = &feature->options;
     if (options->fresh)
@@ -337,8 +361,8 @@ static int run_open_begin_anew(struct bl_feature *feature, struct bl_error *erro
                             "%s has no task '%.64s'", feature->plan->id, options->retry);
     if (task->row.merged && task->row.decision != BL_DECISION_ALREADY_COMPLETED) {
         bl_error_set(error, BL_EEXIST, BL_KIND_FEATURE, "retry a task", options->retry,
-                     "%s is merged already", options->retry);
-        bl_error_hint(error, "its work is in %s", feature->result_ref + strlen("refs/heads/"));
+                     "%s is already merged", options->retry);
+        bl_error_hint(error, "its work is on %s", feature->result_ref + strlen("refs/heads/"));
         return BL_EEXIST;
     }
     return rescue_run(feature, task, error);
@@ -358,14 +382,14 @@ static int check_repository(struct bl_feature *feature, struct bl_arena *arena,
     return code;
 }
 
-/* One that the store does not know yet is looked at before it does: a refusal leaves no trace. */
+/* Checks the repository before the store knows the feature, so that a refusal leaves no trace. */
 static int check_unknown(struct bl_feature *feature, struct bl_arena *arena, struct bl_error *error)
 {
     struct bl_list records;
     bl_list_init(&records);
     if (feature->options.resumes)
         return 0;
-    /* "feature", or "fresh" of one that was to begin anew. */
+    /* Matches "feature", and "fresh" of an interrupted fresh start. */
     int code = bl_store_feature_load(feature->options.store, arena, feature->plan->repository,
                                      feature->plan->id, "f", &records, NULL, NULL, error);
     *error = (struct bl_error){0};
@@ -382,7 +406,7 @@ static int run_open_load(struct bl_feature *feature, struct bl_arena *arena, str
         return code;
     feature_take_records(feature, &records);
     code = recover(feature, arena, &records, error);
-    /* A later generation without records is a fresh start that was cut off: it goes on as one. */
+    /* A later generation without records is an interrupted fresh start: it continues as one. */
     if (code == 0 && feature->options.resumes && !feature->resumed &&
         bl_store_feature_generation(feature->held) <= 1)
         code = bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "resume a feature",
@@ -390,9 +414,9 @@ static int run_open_load(struct bl_feature *feature, struct bl_arena *arena, str
     if (code == 0)
         code = check_repository(feature, arena, error);
     if (code == 0)
-        code = run_open_begin_anew(feature, error);
+        code = run_open_start_fresh(feature, error);
     for (size_t i = 0; code == 0 && i < feature->plan->task_count; i++)
-        row_of_plan(&feature->tasks[i]);
+        run_open_fill_row(&feature->tasks[i]);
     return code == 0 ? run_open_check_tasks(feature, error) : code;
 }
 
@@ -404,7 +428,7 @@ static void put_plan(struct bl_feature *feature)
         ledger_put(feature, "plan", json);
 }
 
-/* What was spent before counts. */
+/* Earlier usage counts against the budgets. */
 static void fill_budgets(struct bl_feature *feature)
 {
     const struct bl_feature_limits *limits = &feature->plan->limits;
@@ -436,9 +460,9 @@ static void set_worktrees(struct bl_feature *feature)
     }
 }
 
-/* ---- What the dead have left ----------------------------------------------------------------- */
+/* ---- Leftovers of a dead runner -------------------------------------------------------------- */
 
-/* Folders in that one whose names begin so. */
+/* Removes the copies in a folder whose names start with one of the prefixes. */
 static void remove_copies(struct bl_feature *feature, const char *folder,
                           const char *const *prefixes)
 {
@@ -454,8 +478,8 @@ static void remove_copies(struct bl_feature *feature, const char *folder,
         closedir(entries);
 }
 
-/* Copies for verification, Coaches and gates: whoever made them is no more, and their places are
- * needed. */
+/* Removes leftover copies for verification, Coaches and gates, because their paths are needed
+ * again. */
 static void sweep(struct bl_feature *feature)
 {
     remove_copies(feature, feature->scratch, (const char *const[]){"gate-", NULL});
@@ -464,8 +488,8 @@ static void sweep(struct bl_feature *feature)
                       (const char *const[]){"verify-", "coach-", NULL});
 }
 
-/* All of it on record before anything starts. */
-static int put_beginning(struct bl_feature *feature, struct bl_error *error)
+/* Stores the initial records before anything starts. */
+static int put_start(struct bl_feature *feature, struct bl_error *error)
 {
     fill_budgets(feature);
     set_worktrees(feature);
@@ -500,7 +524,7 @@ int bl_feature_open(const struct bl_feature_options *options, struct bl_feature 
     if (code == 0)
         sweep(feature);
     if (code == 0)
-        code = put_beginning(feature, error);
+        code = put_start(feature, error);
     bl_arena_done(&arena);
     if (code != 0) {
         bl_store_feature_release(feature->held);

@@ -1,9 +1,9 @@
-/* A task's row: one table says what is on record of it, and which of that is shown. */
+/* Task rows: one table describes the stored members, and which of them are public. */
 #include "feature/parts.h"
 
 #define ROW_MAX ((size_t)16 * 1024 * 1024)
 
-/* ---- What others are shown ------------------------------------------------------------------- */
+/* ---- Public members -------------------------------------------------------------------------- */
 
 const struct bl_form feature_commit_form = {"a commit id", "^[0-9a-f]{40,64}$", NULL};
 const struct bl_form feature_receipt_form = {"a receipt's id", "^rcp_", NULL};
@@ -11,31 +11,31 @@ const struct bl_form feature_receipt_form = {"a receipt's id", "^rcp_", NULL};
 #define BL_RECORD_STRUCT struct bl_task_row
 static const struct bl_member shown_members[] = {
     BL_MEMBER_WORD("id", id, .least = 1, .cut = true, .about = "Unique in its feature."),
-    BL_MEMBER_TEXT("name", name, .about = "For people."),
+    BL_MEMBER_TEXT("name", name, .about = "For display."),
     BL_MEMBER_ENUM("state", state, &bl_task_states, .about = "What it is doing, or how it ended."),
     BL_MEMBER_ENUM("decision", decision, &bl_task_decisions, .nullable = true,
                    .about = "Of the newest attempt; null: it has not ended."),
-    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: it was never begun."),
+    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: never started."),
     BL_MEMBER_INTEGER("turn", turn, .about = "The newest; 0: none."),
     BL_MEMBER_INTEGER("turns_counted", turns_counted,
                       .about = "Over all attempts; turns that were cut off are not counted."),
     BL_MEMBER_INTEGER("turns_max", turns_max, .nullable = true, .least = 1,
                       .about = "null: not known."),
     BL_MEMBER_ENUM("phase", phase, &bl_task_phases, .nullable = true,
-                   .about = "Where it stands, or stood when it was stopped; null: nowhere."),
+                   .about = "Position in its loop, now or when it was stopped; null: none."),
     BL_MEMBER_ENUM("verified", verified, &bl_verified_values, .nullable = true,
                    .about = "none: no commands are declared; null: not known yet."),
     BL_MEMBER_NUMBER("elapsed_s", elapsed_s, .nullable = true, .none = -1, .decimals = 3,
                      .most = FEATURE_SECONDS_MAX,
-                     .about = "Of the newest attempt; null: not begun."),
+                     .about = "Of the newest attempt; null: not started."),
     BL_MEMBER_NUMBER("deadline_s", deadline_s, .nullable = true, .none = -1, .decimals = 3,
-                     .most = FEATURE_SECONDS_MAX, .about = "As it is enforced; null: not known."),
+                     .most = FEATURE_SECONDS_MAX, .about = "Deadline in effect; null: not known."),
     BL_MEMBER_WORD("deadline_source", deadline_source, .nullable = true, .cut = true,
                    .about = "command line, task, autobuild, feature, default."),
     BL_MEMBER_NUMBER("grace_s", grace_s, .decimals = 3, .most = FEATURE_SECONDS_MAX,
-                     .about = "Of the Coach after the deadline; 0: none."),
+                     .about = "Extra time for the Coach after the deadline; 0: none."),
     BL_MEMBER_TIME("last_activity_at", active_wall_ns, .nullable = true,
-                   .about = "The newest sign of life."),
+                   .about = "Time of its newest activity."),
     BL_MEMBER_WORD("branch", branch, .nullable = true, .cut = true, .about = "null: none yet."),
     BL_MEMBER_WORD("base_commit", base_commit, .nullable = true, .cut = true,
                    .form = &feature_commit_form, .about = "null: none yet."),
@@ -46,33 +46,38 @@ static const struct bl_member shown_members[] = {
     BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1,
                       .about = "Uncommitted files in the worktree; null: not known."),
     BL_MEMBER_ENUM("reason", reason, &bl_stop_reasons, .nullable = true,
-                   .about = "Why it was stopped; null: it was not."),
+                   .about = "Stop reason; null: not stopped."),
     BL_MEMBER_WORD("triggered_by", triggered_by, .nullable = true, .cut = true,
                    .about = "timer, user, a signal, feature, or the task that failed."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
                      .about = "Over all attempts; null: not known."),
     BL_MEMBER_RAW("checkpoint", checkpoint, .nullable = true, .record = &bl_checkpoint_record,
-                  .about = "Where a stop left it; null: nowhere."),
+                  .about = "Checkpoint of its last stop; null: none."),
     BL_MEMBER_WORD("receipt", receipt, .nullable = true, .cut = true, .form = &feature_receipt_form,
-                   .about = "Of its stop: one of receipts."),
-    BL_MEMBER_TEXT("message", message, .nullable = true, .about = "Why it ended as it did."),
+                   .about = "Receipt of its stop, listed in receipts."),
+    BL_MEMBER_TEXT("message", message, .nullable = true, .about = "Why it ended this way."),
     BL_MEMBER_END,
 };
 static const struct bl_record shown_record =
     BL_RECORD("feature_task", struct bl_task_row, shown_members);
 
-/* ---- What is on record ----------------------------------------------------------------------- */
+/* ---- Stored members -------------------------------------------------------------------------- */
 
 static const struct bl_member kept_members[] = {
     BL_MEMBER_INCLUDE(&shown_record),
     BL_MEMBER_INTEGER("wave", wave, .about = "From 1."),
     BL_MEMBER_TIME("started_at", started_wall_ns, .nullable = true, .about = "Of the attempt."),
     BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true, .about = "Of the attempt."),
+    BL_MEMBER_TIME("deadline_at", deadline_wall_ns, .nullable = true,
+                   .about = "When its timer fires; null: not armed, or held."),
+    BL_MEMBER_NUMBER("held_left_s", held_left_s, .nullable = true, .none = -1, .decimals = 3,
+                     .most = FEATURE_SECONDS_MAX,
+                     .about = "Time left when a pause held the timer; null: not held."),
     BL_MEMBER_WORD("last_activity", activity, .nullable = true, .cut = true,
                    .about = "model, output, tool NAME, …"),
     BL_MEMBER_TIME("merged_at", merged_wall_ns, .nullable = true),
     BL_MEMBER_NUMBER("late_ms", late_ms, .nullable = true, .none = -1, .most = FEATURE_SECONDS_MAX,
-                     .about = "Of a late approval."),
+                     .about = "Delay of a late approval."),
     BL_MEMBER_END,
 };
 const struct bl_record bl_task_row_record =
@@ -83,15 +88,15 @@ const struct bl_record bl_task_row_record =
 static const struct bl_member memory_members[] = {
     BL_MEMBER_OBJECT("stall", stall, &stall_record),
     BL_MEMBER_WORD("session", session, .nullable = true, .cut = true,
-                   .about = "Of an agent that plays."),
+                   .about = "Session of an agent as Player."),
     BL_MEMBER_TEXT("feedback", feedback, .nullable = true),
     BL_MEMBER_INTEGER("feedback_turn", feedback_turn),
     BL_MEMBER_RAW("last_verdict", last_verdict, .nullable = true, .object = true),
     BL_MEMBER_TEXT("cut_off", cut_off, .nullable = true,
-                   .about = "What a stop has cut, for the next Player."),
+                   .about = "What a stop cut off, for the next Player."),
     BL_MEMBER_INTEGER("merge_turns", merge_turns),
     BL_MEMBER_WORD("approved_commit", approved_commit, .nullable = true, .cut = true,
-                   .form = &feature_commit_form, .about = "What the Coach approved."),
+                   .form = &feature_commit_form, .about = "Commit that the Coach approved."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -102,7 +107,7 @@ static const struct bl_record memory_record =
 static const struct bl_member row_members[] = {
     BL_MEMBER_INCLUDE(&bl_task_row_record),
     BL_MEMBER_POINTER("memory", memory, &memory_record, .optional = true,
-                      .about = "What a resume needs."),
+                      .about = "State for a resume."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -115,7 +120,9 @@ const struct bl_record task_row_record =
 static const struct bl_member view_members[] = {
     BL_MEMBER_EMBED(row, &shown_record),
     BL_MEMBER_NUMBER("deadline_left_s", deadline_left_s, .nullable = true, .none = -1,
-                     .decimals = 3, .most = FEATURE_SECONDS_MAX, .about = "null: it does not run."),
+                     .decimals = 3, .most = FEATURE_SECONDS_MAX,
+                     .about = "Until the task's deadline or the feature's, whichever comes first; "
+                              "null: not running."),
     BL_MEMBER_END,
 };
 static const struct bl_member read_members[] = {
@@ -137,7 +144,7 @@ static const struct bl_member feature_members[] = {
     BL_MEMBER_STRING("feature", view.feature, .nullable = true, .about = "Its id."),
     BL_MEMBER_STRING("name", view.name, .nullable = true),
     BL_MEMBER_STRING("repository", view.repository, .nullable = true),
-    BL_MEMBER_STRING("run_id", view.run_id, .nullable = true, .about = "Of the newest run."),
+    BL_MEMBER_STRING("run_id", view.run_id, .nullable = true, .about = "Id of the newest run."),
     BL_MEMBER_STRING("state", view.state, .nullable = true),
     BL_MEMBER_STRING("plan_digest", view.plan_digest, .nullable = true),
     BL_MEMBER_STRING("base_commit", view.base_commit, .nullable = true,
@@ -146,16 +153,18 @@ static const struct bl_member feature_members[] = {
     BL_MEMBER_STRING("result_commit", view.result_commit, .nullable = true,
                      .form = &feature_commit_form, .about = "null: none yet."),
     BL_MEMBER_TIME("started_at", view.started_wall_ns, .nullable = true),
-    BL_MEMBER_TIME("ended_at", view.ended_wall_ns, .nullable = true, .about = "null: it runs."),
-    BL_MEMBER_STRING("reason", view.reason, .nullable = true, .about = "Why it was stopped."),
+    BL_MEMBER_TIME("ended_at", view.ended_wall_ns, .nullable = true, .about = "null: running."),
+    BL_MEMBER_STRING("reason", view.reason, .nullable = true, .about = "Stop reason."),
     BL_MEMBER_STRING("origin", view.origin, .nullable = true, .about = "Origin of the stop."),
     BL_MEMBER_INTEGER("exit_code", view.exit_code, .nullable = true, .none = -1, .most = 255,
-                      .about = "null: it runs."),
+                      .about = "null: running."),
     BL_MEMBER_INTEGER("parallel", view.parallel),
     BL_MEMBER_NUMBER("feature_deadline_s", view.feature_deadline_s, .nullable = true, .none = -1,
                      .most = FEATURE_SECONDS_MAX),
+    BL_MEMBER_TIME("deadline_at", view.deadline_wall_ns, .nullable = true,
+                   .about = "When that deadline is reached; null: none, or not running."),
     BL_MEMBER_STRING("receipt", view.receipt, .nullable = true, .form = &feature_receipt_form),
-    BL_MEMBER_BOOLEAN("unverified", view.unverified, .about = "Some wave is."),
+    BL_MEMBER_BOOLEAN("unverified", view.unverified, .about = "A wave is unverified."),
     BL_MEMBER_POINTER("error", view.error, &bl_error_record, .nullable = true),
     BL_MEMBER_INTEGER("tasks_done", tasks_done),
     BL_MEMBER_INTEGER("tasks_total", tasks_total),
@@ -175,7 +184,7 @@ static const struct bl_member wave_members[] = {
                    .about = "null: not run yet."),
     BL_MEMBER_TIME("started_at", wave.started_wall_ns, .nullable = true),
     BL_MEMBER_TIME("ended_at", wave.ended_wall_ns, .nullable = true),
-    BL_MEMBER_ARRAY("tasks", tasks, task_count, &bl_element_string, .about = "Their ids."),
+    BL_MEMBER_ARRAY("tasks", tasks, task_count, &bl_element_string, .about = "Task ids."),
     BL_MEMBER_STRING("message", message, .optional = true),
     BL_MEMBER_END,
 };
@@ -234,6 +243,7 @@ void task_row_init(struct bl_task_row *row)
     *row = (struct bl_task_row){
         .elapsed_s = -1,
         .deadline_s = -1,
+        .held_left_s = -1,
         .dirty = -1,
         .late_ms = -1,
         .memory = bl_zalloc(sizeof *row->memory),

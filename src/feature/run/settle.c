@@ -1,10 +1,20 @@
-/* What a runner that died has left: its running tasks become `interrupted`, from what is on record.
- * Whoever finds it does this: the next run, or whoever only looks. */
+/* Settles what a dead runner left: its running tasks become `interrupted`, from the records. The
+ * next run does this, or a command that only reads. */
 #include <stdio.h>
 
 #include "feature/parts.h"
 
-bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoch,
+/* The task ran until its runner died; the runner's newest write is the last known time. */
+static void settle_times(struct bl_task_row *row, int64_t seen_wall_ns)
+{
+    int64_t ended_ns = seen_wall_ns > row->active_wall_ns ? seen_wall_ns : row->active_wall_ns;
+    if (row->started_wall_ns == 0 || ended_ns < row->started_wall_ns)
+        return;
+    row->ended_wall_ns = ended_ns;
+    row->elapsed_s = (double)(ended_ns - row->started_wall_ns) / 1e9;
+}
+
+bool task_row_settle(struct bl_task_row *row, const struct dead_runner *runner,
                      const struct git_state *state)
 {
     if (row->state == BL_TASK_QUEUED) {
@@ -13,7 +23,7 @@ bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoc
     }
     if (row->state != BL_TASK_RUNNING && row->state != BL_TASK_STOPPING)
         return false;
-    /* A merge turn: what was approved is so still. */
+    /* In a merge turn, the approval remains valid. */
     if (row->memory->approved_commit[0] != '\0' && row->memory->merge_turns > 0) {
         task_row_move(row, BL_TASK_APPROVED);
         row->phase = BL_PHASE_NONE;
@@ -21,14 +31,16 @@ bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoc
     }
     if (row->phase == BL_PHASE_PLAYER && row->turn > 0) {
         char cut[160];
-        snprintf(cut, sizeof cut, "Turn %u was cut off while the Player was at work: belay died.",
+        snprintf(cut, sizeof cut,
+                 "Turn %u was cut off while the Player was working, because belay died.",
                  row->turn);
         row_text_set(&row->memory->cut_off, bl_text_from(cut));
     }
     row->receipt[0] = '\0';
+    settle_times(row, runner->seen_wall_ns);
     struct checkpoint checkpoint = {
-        .feature = feature,
-        .epoch = epoch,
+        .feature = runner->feature,
+        .epoch = runner->epoch,
         .phase = row->phase,
         .reason = BL_STOP_OWNER_DIED,
         .triggered_by = "feature",
@@ -44,8 +56,8 @@ bool task_row_settle(struct bl_task_row *row, const char *feature, uint64_t epoc
     return true;
 }
 
-/* The receipt that the runner could not write: what became of its processes, as far as it is
- * proved. All tasks of a runner have the same wardens on record. */
+/* Writes the receipt that the runner could not write: the fate of its processes, as far as it is
+ * proved. All tasks of a runner share the records of its wardens. */
 void task_receipt_settle(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
@@ -85,8 +97,10 @@ struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json,
     struct task_turn turn;
     if (!task_turn_read(arena, json, &turn) || turn.decision != NULL)
         return json;
-    /* The last that is known of it. */
-    int64_t ended_ns = row->active_wall_ns != 0 ? row->active_wall_ns : row->started_wall_ns;
+    /* The last known time. */
+    int64_t ended_ns = row->ended_wall_ns != 0    ? row->ended_wall_ns
+                       : row->active_wall_ns != 0 ? row->active_wall_ns
+                                                  : row->started_wall_ns;
     turn.ended_wall_ns = ended_ns;
     turn.decision = "cancelled";
     for (size_t i = 0; i < turn.phase_count; i++) {
@@ -99,11 +113,12 @@ struct bl_text turn_settle(struct bl_arena *arena, struct bl_text json,
     return settled.size > 0 ? settled : json;
 }
 
-/* ---- For those who only look ----------------------------------------------------------------- */
+/* ---- For commands that only read ------------------------------------------------------------- */
 
 struct settled {
     struct bl_list records; /* struct bl_row, to be written */
     struct bl_arena *arena;
+    struct dead_runner runner;
 };
 
 static void run_settle_add(struct settled *settled, const char *name, struct bl_text json)
@@ -114,7 +129,7 @@ static void run_settle_add(struct settled *settled, const char *name, struct bl_
     bl_list_push_back(&settled->records, &record->link);
 }
 
-/* The turn that was under way has ended with its runner. */
+/* Ends the turn that was in progress when the runner died. */
 static void settle_turn(struct settled *settled, const struct bl_list *records,
                         const struct bl_task_row *row)
 {
@@ -127,8 +142,8 @@ static void settle_turn(struct settled *settled, const struct bl_list *records,
     }
 }
 
-static void settle_task(struct settled *settled, struct git_repository *git, const char *feature,
-                        uint64_t epoch, const struct bl_list *records, const struct bl_row *record)
+static void settle_task(struct settled *settled, struct git_repository *git,
+                        const struct bl_list *records, const struct bl_row *record)
 {
     const struct bl_json *value;
     struct bl_json_fault fault;
@@ -141,7 +156,7 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
     bool runs = row.state == BL_TASK_RUNNING || row.state == BL_TASK_STOPPING;
     bool known = runs && git != NULL && row.worktree.size > 0 && row.head_commit[0] != '\0' &&
                  git_state_read(git, settled->arena, row.worktree.data, &state, error) == 0;
-    if (task_row_settle(&row, feature, epoch, known ? &state : NULL)) {
+    if (task_row_settle(&row, &settled->runner, known ? &state : NULL)) {
         struct bl_text json = record_json(settled->arena, &task_row_record, &row);
         run_settle_add(settled, record->name, json);
         if (row.state == BL_TASK_INTERRUPTED) {
@@ -155,7 +170,7 @@ static void settle_task(struct settled *settled, struct git_repository *git, con
     bl_free(error);
 }
 
-/* The feature's own row says that it runs, and it does not. */
+/* Corrects the row of a feature that is no longer running. */
 static void settle_feature(struct settled *settled, const struct bl_row *record)
 {
     const struct bl_json *value;
@@ -166,22 +181,44 @@ static void settle_feature(struct settled *settled, const struct bl_row *record)
     if (row.view.ended_wall_ns != 0)
         return;
     row.view.state = "interrupted";
+    row.view.ended_wall_ns = settled->runner.seen_wall_ns;
+    row.view.deadline_wall_ns = 0;
     struct bl_text json = record_json(settled->arena, &feature_row_record, &row);
     if (json.size > 0)
         run_settle_add(settled, "feature", json);
 }
 
-static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
-                       struct git_repository *git, const char *id, const struct bl_list *records,
-                       struct bl_error *error)
+/* Stops a wave that was running. */
+static void settle_wave(struct settled *settled, const struct bl_row *record)
 {
-    struct settled settled = {.arena = arena};
+    const struct bl_json *value;
+    struct wave_record row;
+    if (bl_json_read(settled->arena, record->json, NULL, &value, NULL) != 0)
+        return;
+    bl_record_take(settled->arena, &wave_row_record, value, &row);
+    if (row.wave.state != WAVE_RUNNING && row.wave.state != WAVE_MERGING)
+        return;
+    row.wave.state = WAVE_STOPPED;
+    row.wave.ended_wall_ns = settled->runner.seen_wall_ns;
+    struct bl_text json = record_json(settled->arena, &wave_row_record, &row);
+    if (json.size > 0)
+        run_settle_add(settled, record->name, json);
+}
+
+static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
+                       struct git_repository *git, const struct dead_runner *runner,
+                       const struct bl_list *records, struct bl_error *error)
+{
+    struct settled settled = {.arena = arena, .runner = *runner};
+    settled.runner.epoch = bl_store_feature_epoch(held);
     bl_list_init(&settled.records);
     BL_LIST_EACH (link, records) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         struct bl_text name = bl_text_from(record->name);
         if (bl_text_starts_with(name, BL_TEXT("task/")))
-            settle_task(&settled, git, id, bl_store_feature_epoch(held), records, record);
+            settle_task(&settled, git, records, record);
+        else if (bl_text_starts_with(name, BL_TEXT("wave/")))
+            settle_wave(&settled, record);
         else if (bl_text_equal(name, BL_TEXT("feature")))
             settle_feature(&settled, record);
     }
@@ -189,12 +226,13 @@ static int settle_held(struct bl_store_feature *held, struct bl_arena *arena,
     return bl_list_empty(&settled.records) ? 0 : bl_store_feature_write(held, &write, error);
 }
 
-/* Takes the lease of the dead, and gives it back. Somebody else may be faster: that is fine. */
+/* Takes the dead runner's lease, settles its records, and releases the lease. Another process may
+ * be faster; that is fine. */
 static void run_settle(struct bl_store *store, struct bl_arena *arena, const char *repository,
-                       const char *id, const struct bl_list *records)
+                       const struct dead_runner *runner, const struct bl_list *records)
 {
     struct bl_store_feature_options options = {
-        .repository = repository, .id = id, .run_id = "settle", .must_exist = true};
+        .repository = repository, .id = runner->feature, .run_id = "settle", .must_exist = true};
     struct bl_store_feature *held;
     struct bl_store_owner *owner = bl_arena_zalloc(arena, sizeof *owner);
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -204,7 +242,7 @@ static void run_settle(struct bl_store *store, struct bl_arena *arena, const cha
             git = NULL;
         if (git != NULL)
             git_left_clear(git);
-        settle_held(held, arena, git, id, records, error);
+        settle_held(held, arena, git, runner, records, error);
         git_close(git);
         bl_store_feature_release(held);
     }
@@ -220,7 +258,8 @@ int bl_feature_look(struct bl_store *store, struct bl_arena *arena, const char *
     int code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
                                      &generation, error);
     if (code == 0 && owner->life == BL_OWNER_DEAD) {
-        run_settle(store, arena, repository, id, &records);
+        const struct dead_runner runner = {.feature = id, .seen_wall_ns = owner->seen_wall_ns};
+        run_settle(store, arena, repository, &runner, &records);
         code = bl_store_feature_load(store, arena, repository, id, NULL, &records, owner,
                                      &generation, error);
     }

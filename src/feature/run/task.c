@@ -1,4 +1,4 @@
-/* The loop of a task: a slot, a deadline, turn after turn, one decision.
+/* The loop of a task: a slot, a deadline, turns, one decision.
  *
  *   queued  --slot-->  running  --turns-->  approved | failed | timed_out | blocked | cancelled
  *                         ^---- feedback ----'                                                   */
@@ -30,18 +30,34 @@ struct task_stage *task_stage_now(struct feature_task *task)
     return task->grace.open ? &task->grace : &task->main;
 }
 
+/* Sets timer and row together, so that the displayed deadline is the one that fires. */
+void task_stage_arm(struct feature_task *task, struct task_stage *stage, uint64_t deadline_ns)
+{
+    uint64_t now_ns = bl_now_ns();
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    stage->deadline_ns = deadline_ns;
+    bl_scope_set_deadline(&stage->scope, deadline_ns);
+    task->row.held_left_s = -1;
+    task->row.deadline_wall_ns = bl_clock_wall_ns(task->feature->clock) + (int64_t)left_ns;
+}
+
 /* ---- Pauses and drains ----------------------------------------------------------------------- */
 
-/* The clock of a task that is held stands still. */
+/* Holds the task's timer while the feature is paused. */
 static void run_task_hold(struct feature_task *task, struct task_stage *stage)
 {
     if (task->held_ns != 0 || !task->feature->paused || stage->deadline_ns == BL_NEVER)
         return;
     task->held_ns = bl_now_ns();
     bl_scope_set_deadline(&stage->scope, BL_NEVER);
+    uint64_t left_ns = stage->deadline_ns > task->held_ns ? stage->deadline_ns - task->held_ns : 0;
+    task->row.held_left_s = (double)left_ns / 1e9;
+    task->row.deadline_wall_ns = 0;
+    ledger_put_task(task);
+    ledger_write(task->feature, false);
 }
 
-static void run_task_let_go(struct feature_task *task, struct task_stage *stage)
+static void run_task_release(struct feature_task *task, struct task_stage *stage)
 {
     if (task->held_ns == 0)
         return;
@@ -53,8 +69,7 @@ static void run_task_let_go(struct feature_task *task, struct task_stage *stage)
 void task_deadline_move(struct feature_task *task, struct task_stage *stage, uint64_t by_ns,
                         const char *why)
 {
-    stage->deadline_ns = bl_time_add(stage->deadline_ns, by_ns);
-    bl_scope_set_deadline(&stage->scope, stage->deadline_ns);
+    task_stage_arm(task, stage, bl_time_add(stage->deadline_ns, by_ns));
     if (stage == &task->main)
         task->row.deadline_s += (double)by_ns / 1e9;
     EVENT_TELL(task->feature, DEADLINE_MOVED, task, .text = bl_text_from(why));
@@ -70,13 +85,13 @@ int task_gate(struct feature_task *task)
         run_task_hold(task, stage);
         code = feature_bell_wait(&feature->changed);
     }
-    run_task_let_go(task, stage);
+    run_task_release(task, stage);
     return code != 0 ? code : bl_check();
 }
 
 /* ---- The stop of an attempt ------------------------------------------------------------------ */
 
-/* Verification and Coach go on after the timer, where they may. */
+/* With a grace, verification and Coach continue after the timer fires. */
 void task_grace_follow(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
@@ -90,8 +105,8 @@ void task_grace_follow(struct feature_task *task)
     }
     task->in_grace = true;
     task->fired_ns = stop.time_ns;
-    task->grace.deadline_ns = bl_time_add(stop.time_ns, task->plan->limits.coach_grace_ns);
-    bl_scope_set_deadline(&task->grace.scope, task->grace.deadline_ns);
+    task_stage_arm(task, &task->grace,
+                   bl_time_add(stop.time_ns, task->plan->limits.coach_grace_ns));
     EVENT_TELL(feature, GRACE_STARTED, task, .phase = task->row.phase);
 }
 
@@ -119,9 +134,9 @@ void task_attempt_begin(struct feature_task *task)
     row->phase = BL_PHASE_NONE;
     row->reason = BL_STOP_NONE;
     row->triggered_by[0] = row->receipt[0] = '\0';
-    row->elapsed_s = row->deadline_s = row->late_ms = -1;
-    row->started_wall_ns = row->ended_wall_ns = 0;
-    /* What an attempt before it had approved did not get merged. */
+    row->elapsed_s = row->deadline_s = row->held_left_s = row->late_ms = -1;
+    row->started_wall_ns = row->ended_wall_ns = row->deadline_wall_ns = 0;
+    /* Work that an earlier attempt had approved was not merged. */
     row->memory->approved_commit[0] = '\0';
     row->memory->merge_turns = 0;
     row_text_set(&row->message, (struct bl_text){0});
@@ -186,7 +201,7 @@ void task_finish(struct feature_task *task)
 
 /* ---- The slot and the timer ------------------------------------------------------------------ */
 
-/* The deadline is that of the plan, whole, for each attempt. */
+/* Each attempt gets the full deadline of the plan. */
 static void arm(struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;
@@ -198,8 +213,7 @@ static void arm(struct feature_task *task)
     row->deadline_s = (double)plan->deadline_ns / 1e9;
     row->grace_s = (double)plan->limits.coach_grace_ns / 1e9;
     bl_text_into(row->deadline_source, sizeof row->deadline_source, plan->deadline_source);
-    task->main.deadline_ns = bl_time_add(task->started_ns, plan->deadline_ns);
-    bl_scope_set_deadline(&task->main.scope, task->main.deadline_ns);
+    task_stage_arm(task, &task->main, bl_time_add(task->started_ns, plan->deadline_ns));
     ledger_put_task(task);
     EVENT_TELL(task->feature, DEADLINE_ARMED, task);
 }
@@ -210,7 +224,7 @@ static int run_task_take_slot(struct feature_task *task)
     int code = task_gate(task);
     if (code == 0)
         code = bl_semaphore_take(&feature->slots);
-    /* It may have been paused in that. */
+    /* The feature may have been paused in the meantime. */
     while (code == 0 && (feature->paused || feature->draining)) {
         bl_semaphore_give(&feature->slots);
         code = task_gate(task);
@@ -227,7 +241,7 @@ static int run_task_take_slot(struct feature_task *task)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* False: something was decided. */
+/* Checks the limits before a turn. Returns false after a decision. */
 static bool loop_top(struct feature_task *task)
 {
     struct bl_task_row *row = &task->row;
@@ -251,16 +265,18 @@ static bool loop_top(struct feature_task *task)
     uint64_t now = bl_now_ns();
     uint64_t left = task->main.deadline_ns > now ? task->main.deadline_ns - now : 0;
     if (task->turns_here > 0 && left < limits->min_turn_budget_ns) {
-        snprintf(message, sizeof message,
-                 "%.1f s are left, and a turn is begun with at least %.1f s (min_turn_budget)",
-                 (double)left / 1e9, (double)limits->min_turn_budget_ns / 1e9);
+        char rest[32], least[32];
+        bl_duration_format((int64_t)left, rest);
+        bl_duration_format((int64_t)limits->min_turn_budget_ns, least);
+        snprintf(message, sizeof message, "%s left, but a turn needs at least %s (min_turn_budget)",
+                 rest, least);
         task_decide(task, BL_DECISION_TIMEOUT_BUDGET, NULL, message);
         return false;
     }
     return true;
 }
 
-/* The approval wins, or the stop that came first does. */
+/* Claims the scope for an approval. An earlier stop wins. */
 static void claim(struct feature_task *task, struct task_turn *turn)
 {
     int code = bl_scope_claim(&task->main.scope);
@@ -283,7 +299,7 @@ static void claim(struct feature_task *task, struct task_turn *turn)
     task_decide(task, late ? BL_DECISION_APPROVED_LATE : BL_DECISION_APPROVED, turn, NULL);
 }
 
-/* Feedback stands also when a stop came after it. */
+/* Records feedback, also if a stop came after it. Returns false if the attempt has ended. */
 static bool after_feedback(struct feature_task *task, struct task_turn *turn)
 {
     bool stalled = task_turn_feedback(task, turn);
@@ -291,14 +307,14 @@ static bool after_feedback(struct feature_task *task, struct task_turn *turn)
     bool stopped = bl_scope_check(&task->main.scope) != 0;
     task->row.phase = BL_PHASE_AFTER_TURN;
     if (stopped && task->in_grace && !bl_scope_stopped(&task->grace.scope))
-        stage = &task->main; /* the grace was for an approval */
+        stage = &task->main; /* the grace is only for approvals */
     if (stopped)
         task_decide_stopped(task, stage, BL_PHASE_AFTER_TURN, turn);
     else if (stalled)
         task_decide(task, BL_DECISION_STALLED, turn, NULL);
     else if (task->row.memory->stall.absent >= FEATURE_TRIES_MAX)
         task_decide(task, BL_DECISION_BLOCKED, turn,
-                    "verification could not be done three times in a row");
+                    "verification could not run three times in a row");
     else
         return true;
     return false;
@@ -318,13 +334,13 @@ static bool after_player_error(struct feature_task *task, struct task_turn *turn
         task_decide_stopped(task, &task->main, BL_PHASE_AFTER_TURN, turn);
     else if (row->memory->stall.player_errors >= FEATURE_TRIES_MAX)
         task_decide(task, BL_DECISION_PLAYER_FAILED, turn,
-                    "three times in a row the Player changed nothing and gave no result");
+                    "the Player changed nothing and returned no result three times in a row");
     else
         return true;
     return false;
 }
 
-/* False: the attempt has ended. */
+/* Returns false if the attempt has ended. */
 static bool after_turn(struct feature_task *task, struct task_turn *turn, enum turn_end end,
                        const struct bl_error *error)
 {
@@ -370,7 +386,7 @@ static void run_task_begin_turn(struct feature_task *task, struct task_turn *tur
     bl_text_into(turn->head, sizeof turn->head, task->row.head_commit);
     if (task->turns_here++ == 0 && task->carry.size > 0)
         task_turn_carry(turn, task->carry);
-    /* The row never names a turn that is not on record, with what it has taken over. */
+    /* Recorded first, with the phases taken over: a row must not name a turn without a record. */
     ledger_put_turn(task, turn);
     EVENT_TELL(task->feature, TASK_TURN_STARTED, task);
 }
@@ -392,7 +408,8 @@ static bool is_late_approval(struct feature_task *task, struct bl_arena *arena,
             turn.verify.value == BL_VERIFIED_NONE);
 }
 
-/* True: the attempt has ended by what was approved too late in the one before. */
+/* Adopts an approval that came too late in the previous attempt. Returns true if that ended this
+ * attempt. */
 static bool adopt_late_verdict(struct feature_task *task)
 {
     struct bl_arena arena;
@@ -407,7 +424,7 @@ static bool adopt_late_verdict(struct feature_task *task)
         task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
     else if (adopted)
         task_decide(task, BL_DECISION_APPROVED, NULL,
-                    "approved by the verdict that came too late for the attempt before");
+                    "approved by the late verdict of the previous attempt");
     bl_arena_done(&arena);
     bl_free(error);
     return adopted;

@@ -1,5 +1,4 @@
-/* The Coach's phase: a clean copy, up to three tries, and a verdict that holds against the rules.
- */
+/* The Coach's phase: a clean copy, up to three tries, and a verdict that satisfies the rules. */
 #include <stdio.h>
 
 #include "task_turn.h"
@@ -37,7 +36,7 @@ static struct bl_text make_coach_prompt(struct feature_task *task, struct task_t
     return coach_prompt(&turn->arena, &brief);
 }
 
-/* The Coach had no business in the worktree. */
+/* Checks that worktree and branch are unchanged: the Coach must not touch them. */
 static enum turn_end compare_worktree(struct feature_task *task, struct task_turn *turn,
                                       struct bl_error *error)
 {
@@ -53,13 +52,12 @@ static enum turn_end compare_worktree(struct feature_task *task, struct task_tur
         strcmp(state.branch, ref) == 0 && state.file_count == 0)
         return TURN_APPROVED;
     bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, "judge a task", task->row.id,
-                 "the worktree or the branch of '%s' is not as it was before its Coach ran",
-                 task->row.id);
-    bl_error_hint(error, "look at %s", task->row.worktree.data);
+                 "the worktree or branch of '%s' changed while its Coach ran", task->row.id);
+    bl_error_hint(error, "check %s", task->row.worktree.data);
     return TURN_ERROR;
 }
 
-/* A verdict that came while it was being stopped: whole and valid, or nothing. */
+/* Keeps a verdict that arrived during the stop, if it is complete and valid. */
 static void keep_late(struct feature_task *task, struct task_turn *turn,
                       const struct seat_outcome *outcome)
 {
@@ -93,8 +91,8 @@ static enum turn_end try_coach(struct feature_task *task, struct task_turn *turn
     struct bl_text reason = {0};
     if (outcome->result.size == 0)
         reason =
-            bl_arena_printf(arena, "there was no verdict%s%s",
-                            outcome->error.message[0] != '\0' ? ": " : "", outcome->error.message);
+            bl_arena_printf(arena, "no verdict%s%s", outcome->error.message[0] != '\0' ? ": " : "",
+                            outcome->error.message);
     else if (verdict_parse(arena, outcome->result, task->plan, turn->number, &turn->verdict,
                            &reason) == 0)
         turn->verdict_valid = true;
@@ -109,6 +107,8 @@ static enum turn_end ask_coach(struct feature_task *task, struct task_turn *turn
     struct bl_text refused = {0};
     enum turn_end end = TURN_COACH_FAILED;
     for (uint32_t i = 1; i <= FEATURE_TRIES_MAX && end == TURN_COACH_FAILED; i++) {
+        if (i > 1)
+            task_phase_again(task, turn, BL_PHASE_COACH);
         int code = task->feature->means->copy_make(task, folder, error);
         if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
             end = TURN_STOPPED;
@@ -120,7 +120,7 @@ static enum turn_end ask_coach(struct feature_task *task, struct task_turn *turn
     }
     if (end == TURN_COACH_FAILED)
         bl_error_set(error, BL_EPARSE, BL_KIND_FEATURE, "judge a task", task->row.id,
-                     "%d verdicts were not valid; the last: %.*s", FEATURE_TRIES_MAX,
+                     "%d verdicts were invalid; the last one: %.*s", FEATURE_TRIES_MAX,
                      (int)bl_utf8_cut(refused, 300).size, refused.data);
     return end;
 }
@@ -143,7 +143,7 @@ enum turn_end task_coach_run(struct feature_task *task, struct task_turn *turn,
         enum turn_end compared = compare_worktree(task, turn, error);
         end = compared == TURN_APPROVED ? end : compared;
     }
-    /* What it said before the stop is no verdict of this turn. */
+    /* A verdict from before the stop does not count for this turn. */
     if (end == TURN_STOPPED && turn->verdict_valid) {
         row_text_set(&task->late_verdict, turn->verdict.json);
         turn->verdict_valid = false;

@@ -1,5 +1,5 @@
-/* The end of an attempt, in one place: what was decided, the checkpoint, the receipt and the event
- * go into the store in one transaction, and everybody else reads that. */
+/* The end of an attempt, in one place: decision, checkpoint, receipt and event go into the store in
+ * one transaction, and every reader uses that record. */
 #include <stdio.h>
 
 #include "feature/parts.h"
@@ -13,9 +13,16 @@
 struct stop_facts {
     struct bl_stop stop;
     enum bl_task_decision decision;
-    enum bl_stop_reason reason; /* of the stop, where it was asked */
+    enum bl_stop_reason reason; /* reason of the scope where the stop began */
     const char *triggered_by;   /* timer, user, SIGINT, feature, or a task */
 };
+
+/* Returns whether the task's own deadline came before the feature's, whichever fiber noticed. */
+static bool own_timer(const struct feature_task *task, const struct task_stage *stage)
+{
+    return stage->deadline_ns != BL_NEVER &&
+           stage->deadline_ns <= bl_scope_deadline_ns(&task->feature->scope);
+}
 
 static void task_end_read_stop(const struct feature_task *task, const struct task_stage *stage,
                                struct stop_facts *facts)
@@ -26,7 +33,7 @@ static void task_end_read_stop(const struct feature_task *task, const struct tas
     enum bl_stop_reason reason;
     bl_scope_stop_read(&stage->scope, stop);
     reason = stop->reason;
-    /* With the feature: for the reason that stopped that. */
+    /* Stopped with the feature: the feature's reason applies. */
     if (reason == BL_STOP_PARENT && above) {
         struct bl_stop root;
         bl_scope_stop_read(&feature->scope, &root);
@@ -37,9 +44,9 @@ static void task_end_read_stop(const struct feature_task *task, const struct tas
     facts->reason = reason;
     facts->triggered_by = reason == BL_STOP_SIGNAL || reason == BL_STOP_SIBLING_FAILURE
                               ? stop->origin
-                          : reason == BL_STOP_USER              ? "user"
-                          : reason == BL_STOP_TIMEOUT && !above ? "timer"
-                                                                : "feature";
+                          : reason == BL_STOP_USER                              ? "user"
+                          : reason == BL_STOP_TIMEOUT && own_timer(task, stage) ? "timer"
+                                                                                : "feature";
     facts->decision = reason == BL_STOP_TIMEOUT  ? BL_DECISION_TIMEOUT
                       : reason == BL_STOP_BUDGET ? BL_DECISION_MAX_BUDGET
                                                  : BL_DECISION_CANCELLED;
@@ -68,24 +75,24 @@ static const struct bl_member partial_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record partial_record =
     BL_RECORD("checkpoint_partial", struct bl_checkpoint_partial, partial_members, .closed = true,
-              .about = "What was there of the turn that was cut off.");
+              .about = "Partial results of the turn that was cut off.");
 
 #define BL_RECORD_STRUCT struct bl_checkpoint
 static const struct bl_member saved_members[] = {
-    BL_MEMBER_INTEGER("schema", schema, .least = 1, .most = 1, .about = "Of this record."),
+    BL_MEMBER_INTEGER("schema", schema, .least = 1, .most = 1, .about = "Version of this record."),
     BL_MEMBER_STRING("feature", feature, .least = 1),
     BL_MEMBER_STRING("task", task, .least = 1),
-    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: it was stopped before it began."),
-    BL_MEMBER_INTEGER("epoch", epoch, .about = "Of the lease under which it was written."),
-    BL_MEMBER_INTEGER("turn", turn, .about = "0: none had begun."),
+    BL_MEMBER_INTEGER("attempt", attempt, .about = "From 1; 0: stopped before it started."),
+    BL_MEMBER_INTEGER("epoch", epoch, .about = "Epoch of the lease."),
+    BL_MEMBER_INTEGER("turn", turn, .about = "0: no turn had started."),
     BL_MEMBER_STRING("phase", phase, .names = &bl_task_phases),
     BL_MEMBER_STRING("marker", marker, .names = &markers,
-                     .about = "cancelled: between turns, nothing was cut off."),
+                     .about = "cancelled: stopped between turns, nothing was cut off."),
     BL_MEMBER_STRING("reason", reason, .names = &bl_stop_reasons),
     BL_MEMBER_STRING("triggered_by", triggered_by, .least = 1,
                      .about = "timer, user, a signal, feature, or the task that failed."),
     BL_MEMBER_TIME("requested_at", requested_wall_ns, .nullable = true,
-                   .about = "null: nobody saw it."),
+                   .about = "null: not observed."),
     BL_MEMBER_TIME("observed_at", observed_wall_ns, .nullable = true),
     BL_MEMBER_NUMBER("elapsed_s", elapsed_s, .nullable = true, .none = -1),
     BL_MEMBER_NUMBER("deadline_s", deadline_s, .nullable = true, .none = -1),
@@ -96,13 +103,14 @@ static const struct bl_member saved_members[] = {
     BL_MEMBER_BOOLEAN("dirty", dirty, .nullable = true, .none = -1, .about = "null: not known."),
     BL_MEMBER_ARRAY("dirty_files", dirty_files, dirty_count, &bl_element_string),
     BL_MEMBER_POINTER("partial", partial, &partial_record,
-                      .about = "What was there of the turn that was cut off."),
+                      .about = "Partial results of the turn that was cut off."),
     BL_MEMBER_INTEGER("feedback_turn", feedback_turn, .nullable = true,
-                      .about = "Whose feedback the next Player gets; null: none."),
+                      .about = "Turn whose feedback the next Player gets; null: none."),
     BL_MEMBER_RAW("late_verdict", late_verdict, .nullable = true, .object = true,
-                  .about = "A whole and valid verdict that came after the stop; it changed "
+                  .about = "A complete, valid verdict that came after the stop; it changed "
                            "nothing."),
-    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .about = "Over all attempts."),
+    BL_MEMBER_OBJECT("spent", spent, &bl_spent_record, .nullable = true, BL_KNOWN(spent_known),
+                     .about = "Over all attempts; null: not known."),
     BL_MEMBER_STRING("receipt", receipt, .nullable = true, .form = &feature_receipt_form,
                      .about = "null: the owner died."),
     BL_MEMBER_END,
@@ -151,7 +159,8 @@ struct bl_text checkpoint_late_verdict(struct bl_arena *arena, const struct bl_t
     return same ? saved.late_verdict : (struct bl_text){0};
 }
 
-/* One that the attempt before had left, and that no turn has come after, stands. */
+/* Returns the late verdict of this attempt, or that of the previous one if no turn came after
+ * it. */
 static struct bl_text late_verdict_of(struct bl_arena *arena, const struct bl_task_row *row,
                                       const struct feature_task *task)
 {
@@ -193,6 +202,7 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
         .partial = &partial,
         .feedback_turn = row->memory->feedback_turn,
         .late_verdict = late_verdict_of(&arena, row, from->task),
+        .spent_known = row->spent_known,
         .spent = row->spent,
         .receipt = row_word(row->receipt),
     };
@@ -205,7 +215,7 @@ void checkpoint_set(struct bl_task_row *row, const struct checkpoint *from)
     bl_arena_done(&arena);
 }
 
-/* What the next Player is told was cut off. */
+/* Saves for the next Player what was cut off. */
 static void remember_cut(struct feature_task *task, const struct stop_facts *facts,
                          enum bl_task_phase phase)
 {
@@ -213,10 +223,10 @@ static void remember_cut(struct feature_task *task, const struct stop_facts *fac
     struct bl_text said = bl_utf8_cut(task->partial_text, CUT_TEXT_MAX);
     if (phase != BL_PHASE_PLAYER || task->row.turn == 0)
         return;
-    bl_buffer_printf(&text, "Turn %u was stopped (%s) while the Player was at work.",
+    bl_buffer_printf(&text, "Turn %u was stopped (%s) while the Player was working.",
                      task->row.turn, bl_stop_reason_name(facts->reason));
     if (said.size > 0) {
-        bl_buffer_append(&text, BL_TEXT(" What it had said by then:\n\n"));
+        bl_buffer_append(&text, BL_TEXT(" Its output so far:\n\n"));
         bl_buffer_append(&text, said);
     }
     row_text_set(&task->row.memory->cut_off, bl_buffer_text(&text));
@@ -287,7 +297,7 @@ static void end_times(struct feature_task *task)
     row->elapsed_s = row->started_wall_ns != 0 ? (double)(bl_now_ns() - task->started_ns) / 1e9 : 0;
 }
 
-/* Row, attempt, turn and event in one transaction. */
+/* Stores row, attempt, turn and event in one transaction. */
 static void put_on_record(struct feature_task *task, enum bl_task_decision decision,
                           struct task_turn *turn, const char *message)
 {
@@ -306,8 +316,8 @@ static void put_on_record(struct feature_task *task, enum bl_task_decision decis
     ledger_write(task->feature, true);
 }
 
-/* Out of time between two turns, or cancelled before the first: there was nothing to stop, but
- * whoever goes on starts from here. */
+/* Saves a checkpoint for a task that ran out of time between two turns, or was cancelled before its
+ * first. Nothing was running, but a resume starts from here. */
 static void save_before_turn(struct feature_task *task, bool cancelled)
 {
     struct bl_task_row *row = &task->row;
@@ -333,7 +343,7 @@ void task_decide(struct feature_task *task, enum bl_task_decision decision, stru
     end_times(task);
     row->phase = BL_PHASE_NONE;
     row->reason = BL_STOP_NONE;
-    if (decision != BL_DECISION_SKIPPED) /* that names whoever it was skipped for */
+    if (decision != BL_DECISION_SKIPPED) /* here it names the task that caused the skip */
         row->triggered_by[0] = '\0';
     row_text_set(&row->checkpoint, (struct bl_text){0});
     if (bl_task_decision_state(decision) == BL_TASK_APPROVED)
@@ -341,7 +351,7 @@ void task_decide(struct feature_task *task, enum bl_task_decision decision, stru
                      row->head_commit);
     if (decision == BL_DECISION_TIMEOUT_BUDGET || decision == BL_DECISION_CANCELLED)
         save_before_turn(task, decision == BL_DECISION_CANCELLED);
-    /* A late approval came after a stop, which has its receipt. */
+    /* A late approval follows a stop, which has a receipt. */
     if (task->main.open && decision == BL_DECISION_APPROVED_LATE) {
         bl_text_into(row->receipt, sizeof row->receipt, task->main.receipt.id);
         feature_receipt_put(task->feature, task, &task->main.receipt, &task->receipt_json);
@@ -350,15 +360,31 @@ void task_decide(struct feature_task *task, enum bl_task_decision decision, stru
     bl_shield_end(&shield);
 }
 
+/* Returns the message of a stop by the feature's deadline, else NULL. The task's own deadline is in
+ * its row; the feature's belongs to this run only. */
+static const char *message_of_stop(const struct feature_task *task, const struct stop_facts *facts,
+                                   char out[96])
+{
+    char limit[32];
+    uint64_t limit_ns = task->feature->plan->limits.feature_timeout_ns;
+    bool whole = strcmp(facts->triggered_by, "feature") == 0;
+    if (!whole || facts->reason != BL_STOP_TIMEOUT || limit_ns == 0)
+        return NULL;
+    bl_duration_format((int64_t)limit_ns, limit);
+    snprintf(out, 96, "the feature's deadline of %s was reached", limit);
+    return out;
+}
+
 void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
                          enum bl_task_phase phase, struct task_turn *turn)
 {
     struct bl_scope shield;
     struct stop_facts facts;
+    char message[96];
     struct bl_task_row *row = &task->row;
     bl_shield_begin(&shield, FEATURE_SHIELD_NS);
     task_end_read_stop(task, stage, &facts);
-    /* The timer had fired first: what cut the grace short is why it ended. */
+    /* The task's timer fired first, so it is the trigger, whatever cut the grace short. */
     if (stage == &task->grace && facts.decision == BL_DECISION_TIMEOUT)
         facts.triggered_by = "timer";
     end_times(task);
@@ -373,11 +399,11 @@ void task_decide_stopped(struct feature_task *task, struct task_stage *stage,
     EVENT_TELL(task->feature, CHECKPOINT_SAVED, task, .phase = row->phase);
     if (turn != NULL && turn->decision == NULL)
         turn->decision = facts.decision == BL_DECISION_TIMEOUT ? "timeout" : "cancelled";
-    put_on_record(task, facts.decision, turn, NULL);
+    put_on_record(task, facts.decision, turn, message_of_stop(task, &facts, message));
     bl_shield_end(&shield);
 }
 
-/* ---- What it means for the others ------------------------------------------------------------ */
+/* ---- Failure policy -------------------------------------------------------------------------- */
 
 static void stop_siblings(struct feature_task *task)
 {
@@ -392,7 +418,7 @@ static void stop_siblings(struct feature_task *task)
     }
 }
 
-/* A task whose git failed may be the first of many: where git does not work at all, nothing can. */
+/* Fails the feature after a git error if git does not work at all: then no task can run. */
 static void check_git(struct feature_task *task)
 {
     struct bl_feature *feature = task->feature;
@@ -428,9 +454,9 @@ void task_policy(struct feature_task *task)
                          "could not verify that the processes of '%s' have ended", task->row.id);
         else
             bl_error_set(error, BL_EBUSY, BL_KIND_FEATURE, "stop a task", task->row.id,
-                         "%u processes of '%s' could not be stopped", task->survivors,
-                         task->row.id);
-        bl_error_hint(error, "its receipt says which container held them; look with ps");
+                         "%u process%s of '%s' could not be stopped", task->survivors,
+                         task->survivors == 1 ? "" : "es", task->row.id);
+        bl_error_hint(error, "see its receipt for the container, and ps for the processes");
         feature_fail(feature, error);
         bl_free(error);
     }

@@ -1,5 +1,5 @@
-/* One turn: the Player works and is committed, belay verifies, the Coach judges. Each is a phase
- * with a beginning and an end on record; between two of them the scope is looked at. */
+/* One turn: the Player works, Belay commits and verifies, the Coach judges. The start and the end
+ * of each phase are recorded. The scope is checked between phases. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,52 +32,56 @@ int task_phase_begin(struct feature_task *task, struct task_turn *turn, enum bl_
     show_phase(task, name);
     task->capture = bl_zalloc(sizeof *task->capture);
     bl_capture_init(task->capture, FEATURE_OUTPUT_KEPT);
+    task->tries = 1;
     ledger_put_task(task);
     ledger_put_turn(task, turn);
     EVENT_TELL(task->feature, PHASE_STARTED, task, .phase = phase);
     return 0;
 }
 
-/* What a phase printed or said, as it is on record. */
-struct phase_output {
-    const char *task;
-    uint32_t attempt;
-    uint32_t number;
-    const char *phase;
-    struct bl_text text;
-};
-
-#define BL_RECORD_STRUCT struct phase_output
+#define BL_RECORD_STRUCT struct bl_phase_output
 static const struct bl_member output_members[] = {
-    BL_MEMBER_STRING("task", task),
+    BL_MEMBER_STRING("task", task, .least = 1),
     BL_MEMBER_INTEGER("attempt", attempt),
-    BL_MEMBER_INTEGER("turn", number),
-    BL_MEMBER_STRING("phase", phase),
-    BL_MEMBER_TEXT("text", text, .about = "Its middle is left out where it is long."),
+    BL_MEMBER_INTEGER("turn", turn),
+    BL_MEMBER_STRING("phase", phase, .least = 1),
+    BL_MEMBER_TEXT("text", text, .about = "The middle of a long text is omitted."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
-static const struct bl_record output_record =
-    BL_RECORD("output", struct phase_output, output_members);
+const struct bl_record bl_phase_output_record =
+    BL_RECORD("output", struct bl_phase_output, output_members);
 
 static void keep_output(struct feature_task *task, const struct task_turn *turn, const char *phase)
 {
     BL_AUTO_BUFFER(text, 2 * FEATURE_OUTPUT_KEPT + 4096);
-    char name[160];
+    char name[160], again[48];
     if (task->capture->total == 0)
         return;
+    if (task->tries > 1) {
+        snprintf(again, sizeof again, "%s-%u", phase, task->tries);
+        phase = again;
+    }
     bl_capture_text(task->capture, &text);
-    const struct phase_output output = {.task = turn->task,
-                                        .attempt = turn->attempt,
-                                        .number = turn->number,
-                                        .phase = phase,
-                                        .text = bl_buffer_text(&text)};
+    const struct bl_phase_output output = {.task = turn->task,
+                                           .attempt = turn->attempt,
+                                           .turn = turn->number,
+                                           .phase = phase,
+                                           .text = bl_buffer_text(&text)};
     snprintf(name, sizeof name, "output/%s/%03u/%04u/%s", turn->task, turn->attempt, turn->number,
              phase);
-    ledger_put_record(task->feature, name, &output_record, &output);
+    ledger_put_record(task->feature, name, &bl_phase_output_record, &output);
 }
 
-/* On record when this returns. */
+void task_phase_again(struct feature_task *task, const struct task_turn *turn,
+                      enum bl_task_phase phase)
+{
+    keep_output(task, turn, bl_task_phase_name(phase));
+    bl_capture_done(task->capture);
+    bl_capture_init(task->capture, FEATURE_OUTPUT_KEPT);
+    task->tries++;
+}
+
 void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_task_phase phase,
                     enum turn_phase_state state)
 {
@@ -87,6 +91,8 @@ void task_phase_end(struct feature_task *task, struct task_turn *turn, enum bl_t
     BL_LOG(BL_ROOM_FEATURE, BL_LOG_DEBUG, "phase ended", BL_LOG_STRING("task", task->row.id),
            BL_LOG_STRING("phase", name), BL_LOG_BOOLEAN("stopped", state == TURN_PHASE_STOPPED));
     record->state = state;
+    if (state == TURN_PHASE_ENDED)
+        task->row.phase = phase == BL_PHASE_COACH ? BL_PHASE_AFTER_TURN : BL_PHASE_BETWEEN;
     record->ended_wall_ns = bl_clock_wall_ns(task->feature->clock);
     if (record->ended_wall_ns < record->started_wall_ns) /* the clock was set back */
         record->ended_wall_ns = record->started_wall_ns;
@@ -125,22 +131,23 @@ static void task_turn_keep(void *context, struct bl_text bytes)
         bl_capture_add(task->capture, bytes);
 }
 
-/* ---- What it cost ---------------------------------------------------------------------------- */
+/* ---- Cost ------------------------------------------------------------------------------------ */
 
-/* Whose money an agent spends; NULL: nobody has set a limit. */
-static struct bl_ledger *purse(struct feature_task *task)
+/* Returns the cost ledger that an agent draws from, or NULL without a cost limit. */
+static struct bl_ledger *agent_ledger(struct feature_task *task)
 {
     if (task->budgeted_usd)
         return &task->ledger;
     return task->feature->ledger.limit_usd >= 0 ? &task->feature->ledger : NULL;
 }
 
-/* Agents draw from budget and purse themselves, while they work; commands say it afterwards. */
+/* Books the usage of a seat. Agents draw from budget and ledger while they work; commands report
+ * their usage at the end. */
 static void book(struct feature_task *task, struct task_turn *turn, const struct bl_seat *seat,
                  const struct bl_spent *spent)
 {
     struct bl_task_row *row = &task->row;
-    struct bl_ledger *drawn = seat->kind == BL_SEAT_AGENT ? purse(task) : NULL;
+    struct bl_ledger *drawn = seat->kind == BL_SEAT_AGENT ? agent_ledger(task) : NULL;
     struct bl_ledger *const ledgers[] = {&task->ledger, &task->feature->ledger};
     bl_spent_add(&row->spent, spent);
     bl_spent_add(&turn->spent, spent);
@@ -158,12 +165,12 @@ static void book(struct feature_task *task, struct task_turn *turn, const struct
 int task_over_budget(struct bl_error *error)
 {
     return bl_error_set(error, BL_EBUDGET, BL_KIND_POLICY, "run a task", NULL,
-                        "the budget of tokens or cost is used up");
+                        "the token or cost budget is used up");
 }
 
 /* ---- The Player ------------------------------------------------------------------------------ */
 
-/* When what runs now is cut off: where there is a grace, that is after the timer. */
+/* Returns when the current work is stopped. With a grace, that is after the timer fires. */
 static uint64_t cut_off_ns(const struct feature_task *task)
 {
     uint64_t deadline = bl_scope_deadline_ns(bl_scope_current());
@@ -233,7 +240,7 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
         .session =
             !coach && task->row.memory->session[0] != '\0' ? task->row.memory->session : NULL,
         .budget = &task->budget,
-        .ledger = purse(task),
+        .ledger = agent_ledger(task),
         .active = active,
         .output = task_turn_keep,
         .context = task,
@@ -244,7 +251,7 @@ void task_seat_run(struct feature_task *task, struct task_turn *turn, const stru
         errno = 0;
     if (outcome->usage_known)
         book(task, turn, seat, &outcome->spent);
-    if (outcome->end != SEAT_STOPPED) { /* no receipt has them */
+    if (outcome->end != SEAT_STOPPED) { /* no receipt counts them */
         task->survivors = bl_survivors_add(task->survivors, outcome->survivors);
         task->unit.survivors = bl_survivors_add(task->unit.survivors, outcome->survivors);
     }
@@ -275,8 +282,8 @@ static void task_turn_write_message(const struct feature_task *task, const struc
              turn->number);
 }
 
-/* What the Player left is committed. TURN_FEEDBACK: it could not be, and an issue says why;
- * TURN_APPROVED stands for: go on. */
+/* Commits the Player's work. Returns TURN_APPROVED to continue, or TURN_FEEDBACK if the work could
+ * not be committed; an issue then says why. */
 static enum turn_end task_turn_commit(struct feature_task *task, struct task_turn *turn,
                                       struct bl_error *error)
 {
@@ -303,7 +310,7 @@ static enum turn_end task_turn_commit(struct feature_task *task, struct task_tur
     return TURN_APPROVED;
 }
 
-/* Where there is no verification, nobody else would notice. */
+/* Checks protected paths if there are no verify commands; otherwise verification does it. */
 static void task_turn_check_protected(struct feature_task *task, struct task_turn *turn,
                                       const char *const *paths)
 {
@@ -311,7 +318,7 @@ static void task_turn_check_protected(struct feature_task *task, struct task_tur
     for (size_t i = 0; verify->commands[0] == NULL && paths[i] != NULL; i++)
         if (git_path_fits(verify->protect, paths[i]))
             issue_add(&turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, paths[i],
-                      BL_TEXT("This path is protected, and was changed: put it back as it was."));
+                      BL_TEXT("This path is protected but was changed. Restore it."));
 }
 
 static enum turn_end check_claims(struct feature_task *task, struct task_turn *turn,
@@ -332,7 +339,7 @@ static enum turn_end check_claims(struct feature_task *task, struct task_turn *t
     return TURN_APPROVED;
 }
 
-/* After the Player has ended by itself. */
+/* Takes the result and commits the work of a Player that ended normally. */
 static enum turn_end task_turn_take_work(struct feature_task *task, struct task_turn *turn,
                                          const struct seat_outcome *outcome, struct bl_error *error)
 {
@@ -394,9 +401,8 @@ static void take_verification(struct feature_task *task, struct task_turn *turn)
 {
     issues_move(&turn->verify.issues, &turn->issues);
     if (turn->verify.value == BL_VERIFIED_FAILED && turn->result.tests_claimed)
-        issue_add(
-            &turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
-            BL_TEXT("The result says that the tests pass; verification says that they do not."));
+        issue_add(&turn->arena, &turn->issues, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, NULL,
+                  BL_TEXT("The result claims that the tests pass, but verification failed."));
     EVENT_TELL(task->feature, VERIFY_ENDED, task, .phase = BL_PHASE_VERIFY,
                .verify = &turn->verify);
 }
@@ -502,7 +508,7 @@ enum turn_end task_turn_run(struct feature_task *task, struct task_turn *turn, s
 
 /* ---- Feedback -------------------------------------------------------------------------------- */
 
-/* All of it, in a file that the Player may read; the path, in the arena. */
+/* Writes the full feedback to a file that the Player may read. Returns its path, in the arena. */
 static const char *write_feedback(struct feature_task *task, struct task_turn *turn)
 {
     struct bl_arena *arena = &turn->arena;

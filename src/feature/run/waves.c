@@ -1,17 +1,17 @@
-/* Waves, one after another: the tasks of one side by side, then their merge, and nothing of the
- * next before all of that is over. */
+/* Waves, one after another: the tasks of a wave run in parallel, then they are merged. Nothing of
+ * the next wave starts before all of that has ended. */
 #include <stdio.h>
 
 #include "feature/parts.h"
 
-/* ---- What stands before a task --------------------------------------------------------------- */
+/* ---- Dependencies ---------------------------------------------------------------------------- */
 
 static bool satisfied(const struct bl_task_row *row)
 {
     return row->state == BL_TASK_COMPLETED || row->state == BL_TASK_DEFERRED;
 }
 
-/* The dependency, direct or not, that keeps it from running; NULL: none does. */
+/* Returns the first dependency that keeps the task from running, or NULL. */
 static const struct feature_task *blocker(const struct feature_task *task)
 {
     const struct bl_plan_task *plan = task->plan;
@@ -23,7 +23,7 @@ static const struct feature_task *blocker(const struct feature_task *task)
     return NULL;
 }
 
-/* The one that failed, at the root of a chain of skipped ones. */
+/* Returns the failed task at the root of a chain of skipped ones. */
 static const struct feature_task *waves_root_of(const struct feature_task *task)
 {
     const struct feature_task *next;
@@ -51,7 +51,7 @@ static void warn_of_deferred(struct feature_task *task)
         const struct feature_task *other = &task->feature->tasks[plan->dependencies[i]];
         if (other->row.state == BL_TASK_DEFERRED)
             event_warn(task->feature, task,
-                       "%s depends on %s, which is deferred: it may be missing", task->row.id,
+                       "%s depends on %s, which is deferred and may be missing", task->row.id,
                        other->row.id);
     }
 }
@@ -78,6 +78,7 @@ static void begin_wave(struct bl_feature *feature, struct feature_wave *wave, si
 {
     if (wave->started_wall_ns == 0)
         wave->started_wall_ns = bl_clock_wall_ns(feature->clock);
+    wave->ended_wall_ns = 0; /* from an earlier run */
     feature->wave = wave->n;
     set_wave(feature, wave, WAVE_RUNNING);
     EVENT_TELL(feature, WAVE_STARTED, NULL, .wave = wave, .count = count);
@@ -91,12 +92,12 @@ static void end_wave(struct bl_feature *feature, struct feature_wave *wave, enum
     ledger_write(feature, false);
 }
 
-/* Those that can run get a scope and a fiber each, in plan order, and all have ended when this
- * returns. */
+/* Runs the tasks of a wave that can run, each in its own scope and fiber, in plan order. All have
+ * ended when this returns. */
 static void run_tasks(struct bl_feature *feature, const struct bl_plan_wave *planned)
 {
     bl_nursery_init(&feature->nursery, &feature->scope);
-    /* Their scopes are the feature's direct children: the nursery only waits for them. */
+    /* Their scopes are direct children of the feature's: the nursery only waits for them. */
     for (size_t i = 0; i < planned->count; i++) {
         struct feature_task *task = &feature->tasks[planned->tasks[i]];
         if (!to_run(task))
@@ -110,14 +111,14 @@ static void run_tasks(struct bl_feature *feature, const struct bl_plan_wave *pla
         if (code != 0) {
             struct bl_error *error = bl_zalloc(sizeof *error);
             bl_error_set(error, code, BL_KIND_RUNTIME, "start a task", task->row.id,
-                         "no fiber to be had for '%s'", task->row.id);
+                         "no fiber available for '%s'", task->row.id);
             feature_fail(feature, error);
             bl_free(error);
             task_decide_stopped(task, &task->main, BL_PHASE_LOOP_TOP, NULL);
             task_finish(task);
         }
     }
-    /* A stop of the feature reaches the tasks themselves, and they are waited for. */
+    /* A stop of the feature reaches the tasks themselves; here they are waited for. */
     struct bl_scope wait;
     bl_shield_begin(&wait, BL_NEVER);
     bl_nursery_join(&feature->nursery);
@@ -125,7 +126,8 @@ static void run_tasks(struct bl_feature *feature, const struct bl_plan_wave *pla
     bl_nursery_done(&feature->nursery);
 }
 
-/* Skips what cannot run, and says how many are left to run or to merge. */
+/* Skips tasks that cannot run. Returns how many tasks are to run; `*ret_approved` is set if a task
+ * waits for its merge. */
 static size_t prepare_wave(struct bl_feature *feature, const struct bl_plan_wave *planned,
                            bool *ret_approved)
 {
@@ -145,7 +147,7 @@ static size_t prepare_wave(struct bl_feature *feature, const struct bl_plan_wave
     return count;
 }
 
-/* What it is when its tasks have ended and are merged. */
+/* Returns the state of a wave whose tasks have ended and are merged. */
 static enum wave_state ended_state(const struct bl_feature *feature,
                                    const struct feature_wave *wave)
 {
@@ -185,10 +187,10 @@ static int run_wave(struct bl_feature *feature, struct feature_wave *wave)
 int waves_run(struct bl_feature *feature)
 {
     const struct bl_plan *plan = feature->plan;
-    bool go_on = plan->on_failure == BL_ON_FAILURE_CONTINUE;
+    bool continues = plan->on_failure == BL_ON_FAILURE_CONTINUE;
     int code = 0;
     for (size_t i = 0; i < plan->wave_count && code == 0; i++) {
-        if (!go_on && (feature->failed || feature->person_cancelled))
+        if (!continues && (feature->failed || feature->person_cancelled))
             break;
         code = run_wave(feature, &feature->waves[i]);
     }

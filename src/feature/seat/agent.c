@@ -1,10 +1,10 @@
-/* A seat that is an agent of ours.
+/* A seat that is an agent of Belay.
  *
  * Design notes.
  *
- * What a Player writes into its worktree must not reach its Coach other than as data: so a Coach has
- * its instructions and skills from the user's repository, a Player from where it works. The agent
- * runs on a stack of its own, because the task's fiber has used some of its. */
+ * What a Player writes into its worktree must reach its Coach only as data. So a Coach gets
+ * instructions and skills from the user's repository, a Player from its worktree. The agent runs on
+ * its own stack, because part of the stack of the task's fiber is in use. */
 #include <stdio.h>
 
 #include "feature/parts.h"
@@ -22,21 +22,21 @@ struct agent_run {
     struct bl_config_found found;
     struct bl_workspace *workspace;
     struct seat_run_handle handle;
-    struct bl_budget budget; /* of the persona, below the order's */
+    struct bl_budget budget; /* the persona's, below the order's */
     struct bl_listener listener;
     struct bl_capture said;
     struct bl_scope scope;
     struct bl_unit unit;
     char run_id[BL_ID_SIZE];
-    char doing[48];      /* for `active` */
-    uint64_t tokens;     /* so far, */
-    uint64_t settled;    /* and those of calls that have ended */
-    const char *session; /* to go on with; NULL: a new one */
-    int code;            /* of the beginning */
+    char doing[48];      /* argument of `active` */
+    uint64_t tokens;     /* tokens so far */
+    uint64_t settled;    /* tokens of ended calls */
+    const char *session; /* session to continue; NULL: a new one */
+    int code;            /* result of starting the run */
     struct bl_agent_result result;
 };
 
-/* ---- Who answers ----------------------------------------------------------------------------- */
+/* ---- Persona and model ----------------------------------------------------------------------- */
 
 static int find_persona(struct agent_run *run)
 {
@@ -46,9 +46,8 @@ static int find_persona(struct agent_run *run)
     if (run->persona != NULL)
         return 0;
     bl_error_set(&run->outcome->error, BL_ENOENT, BL_KIND_USAGE, OPERATION, name,
-                 "there is no persona '%.100s'", name);
-    bl_error_hint(&run->outcome->error,
-                  "it is explore, worker, review, or a file in .belay/agents");
+                 "unknown persona '%.100s'", name);
+    bl_error_hint(&run->outcome->error, "use explore, worker, review, or a file in .belay/agents");
     return BL_ENOENT;
 }
 
@@ -69,15 +68,15 @@ static int find_model(struct agent_run *run)
     const char *who = run->order->coach ? "coach" : "player";
     if (found->replay)
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, who,
-                     "a cassette cannot play the %s", who);
+                     "a cassette cannot be used as the %s", who);
     else
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, OPERATION, who,
-                     "no model is chosen for the %s, and none is configured", who);
-    bl_error_hint(error, "name provider and model in the plan, or configure them");
+                     "no model is configured for the %s", who);
+    bl_error_hint(error, "set provider and model in the plan or in the configuration");
     return BL_EINVAL;
 }
 
-/* ---- Where it works -------------------------------------------------------------------------- */
+/* ---- Workspace ------------------------------------------------------------------------------- */
 
 static int seat_open_workspace(struct agent_run *run)
 {
@@ -111,9 +110,9 @@ static int seat_open_workspace(struct agent_run *run)
     return 0;
 }
 
-/* ---- What is told of it ---------------------------------------------------------------------- */
+/* ---- Output and activity --------------------------------------------------------------------- */
 
-static void tell_alive(const struct agent_run *run, const char *doing)
+static void tell_activity(const struct agent_run *run, const char *doing)
 {
     if (run->order->active != NULL)
         run->order->active(run->order->context, doing, run->tokens);
@@ -139,7 +138,8 @@ static void seat_agent_take_call(struct agent_run *run, const struct bl_event *e
     seat_agent_tell_output(run, (struct bl_text){line, (size_t)size});
 }
 
-/* Of the agent itself; of those below it only that they are alive, and what they came to. */
+/* Follows the events of the agent itself. Its sub-agents only count as activity, with their
+ * usage. */
 static void seat_agent_follow(struct agent_run *run, const struct bl_event *event)
 {
     switch ((int)event->type) {
@@ -168,7 +168,7 @@ static void seat_agent_on_event(void *context, const struct bl_event *event)
 
     if (event->agent == NULL)
         seat_agent_follow(run, event);
-    tell_alive(run, run->doing);
+    tell_activity(run, run->doing);
 }
 
 /* ---- The run --------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ static int agent_main(void *argument)
     struct bl_scope *outer = bl_scope_enter(&run->scope);
 
     run->code = seat_agent_run_session(run);
-    /* What it remembers is gone; the prompt says all that it has to know. */
+    /* The session is lost, but the prompt has everything the agent needs. */
     if (run->code == BL_ENOENT && run->session != NULL) {
         run->session = NULL;
         run->outcome->error = (struct bl_error){0};
@@ -229,7 +229,7 @@ static int seat_run_agent(struct agent_run *run)
     return run->code;
 }
 
-/* ---- What came of it ------------------------------------------------------------------------- */
+/* ---- Result ---------------------------------------------------------------------------------- */
 
 static struct bl_text seat_agent_said_text(const struct agent_run *run)
 {
@@ -261,7 +261,7 @@ static void seat_agent_fail(struct agent_run *run, const char *message)
                      run->run_id, "%s", message);
 }
 
-/* Its own scope may have been stopped without the task's: by its id, or by its persona's limit. */
+/* The agent's own scope can be stopped without the task's: by its id, or by its persona's limit. */
 static void seat_agent_settle_end(struct agent_run *run)
 {
     struct seat_outcome *outcome = run->outcome;
@@ -275,7 +275,7 @@ static void seat_agent_settle_end(struct agent_run *run)
         return;
     case BL_TURN_MAX_BUDGET:
         outcome->over_budget = true;
-        seat_agent_fail(run, "its budget does not cover more");
+        seat_agent_fail(run, "its budget is used up");
         return;
     case BL_TURN_CANCELLED:
     case BL_TURN_TIMEOUT:
@@ -283,10 +283,10 @@ static void seat_agent_settle_end(struct agent_run *run)
         outcome->end = SEAT_STOPPED;
         if (bl_check() != 0)
             return;
-        seat_agent_fail(run, timed ? "the time of its persona was up"
-                                   : "it alone was stopped, by its id");
+        seat_agent_fail(run,
+                        timed ? "its persona's timeout was reached" : "it was cancelled by its id");
         return;
-    case BL_TURN_MAX_TURNS: seat_agent_fail(run, "its session takes no more turns"); return;
+    case BL_TURN_MAX_TURNS: seat_agent_fail(run, "its session reached its turn limit"); return;
     case BL_TURN_ERROR: seat_agent_fail(run, "it failed"); return;
     }
 }
@@ -327,7 +327,7 @@ static void settle_unstarted(struct agent_run *run, int code)
     }
     outcome->end = SEAT_UNSTARTED;
     bl_error_set(&outcome->error, code, BL_KIND_FEATURE, OPERATION,
-                 run->order->coach ? "coach" : "player", "it cannot begin: %s",
+                 run->order->coach ? "coach" : "player", "cannot start the agent: %s",
                  bl_error_text(code));
 }
 

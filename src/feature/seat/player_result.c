@@ -7,15 +7,15 @@
 #include "feature/verdict/verdict.h"
 
 #define LIST_MAX   10000u              /* entries of a list in a result */
-#define CLAIMS_MAX 100u                /* issues of claims that do not hold */
-#define AMOUNT_MAX ((uint64_t)1 << 53) /* of tokens, or of dollars */
+#define CLAIMS_MAX 100u                /* issues for false claims */
+#define AMOUNT_MAX ((uint64_t)1 << 53) /* limit of tokens, and of dollars */
 
-/* ---- Finding it ------------------------------------------------------------------------------ */
+/* ---- Finding the result ---------------------------------------------------------------------- */
 
-/* A line of backticks or tildes, and what stands behind them. */
+/* A line of backticks or tildes, and the text after them. */
 struct fence {
     char mark;
-    size_t size; /* 0: the line is none */
+    size_t size; /* 0: not a fence */
     struct bl_text info;
 };
 
@@ -29,7 +29,8 @@ static struct fence read_fence(struct bl_text line)
     while (fence.size < line.size && line.data[fence.size] == fence.mark)
         fence.size++;
     fence.info = bl_text_trim((struct bl_text){line.data + fence.size, line.size - fence.size});
-    /* Three are a fence; code within a line has its end there. */
+    /* A fence has at least three marks. A backtick in the info string closes inline code
+     * instead. */
     if (fence.size < 3 || memchr(fence.info.data, '`', fence.info.size) != NULL)
         fence.size = 0;
     return fence;
@@ -46,13 +47,13 @@ static bool is_json(struct bl_text info)
            tolower((unsigned char)info.data[3]) == 'n';
 }
 
-/* The last block that is fenced as json; one that is not closed goes to the end. A fence of other
- * text that nobody closed does not hide it; one that is longer holds it as its text. */
+/* Finds the last block fenced as json; an unclosed one extends to the end. An unclosed fence of
+ * other text does not hide it; a longer fence contains it as text. */
 static struct bl_text player_result_find_block(struct bl_text output)
 {
     struct bl_text rest = output, line, block = {0};
     struct fence open = {0};
-    const char *begin = NULL; /* of the block that is open, when it is one of JSON */
+    const char *begin = NULL; /* start of the open block if it is JSON */
     while (bl_text_split(&rest, '\n', &line)) {
         struct fence fence = read_fence(line);
         if (fence.size == 0)
@@ -103,7 +104,7 @@ int result_read(struct bl_arena *arena, struct bl_text text, bool refuse_duplica
     char where[320];
     found = bl_text_trim(found.size > 0 ? found : text);
     if (found.size > VERDICT_SIZE_MAX) {
-        *ret_reason = bl_arena_printf(arena, "it is %zu bytes long; at most %zu are taken",
+        *ret_reason = bl_arena_printf(arena, "it has %zu bytes (at most %zu are allowed)",
                                       found.size, VERDICT_SIZE_MAX);
     } else if (bl_json_read(arena, found, &limits, ret_object, &fault) != 0) {
         bl_json_fault_text(&fault, where, sizeof where);
@@ -117,14 +118,14 @@ int result_read(struct bl_arena *arena, struct bl_text text, bool refuse_duplica
     return BL_EPARSE;
 }
 
-/* ---- Reading it ------------------------------------------------------------------------------ */
+/* ---- Reading the result ---------------------------------------------------------------------- */
 
 struct player_said {
     struct bl_text summary;
     const char *const *done;
     const char *const *not_done;
     const char *const *files;
-    const struct bl_json *tests; /* false says as little as null, as of the next ones */
+    const struct bl_json *tests; /* here and below, false means the same as null */
     const struct bl_json *blocked;
     const struct bl_json *usage;
 };
@@ -153,7 +154,7 @@ static const struct bl_member blocked_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record blocked_record = BL_RECORD_GROUP("blocked", blocked_members);
 
-/* Each is true, false or a number of them. */
+/* Each is true, false or a number of tests. */
 struct player_tests {
     const struct bl_json *ran;
     const struct bl_json *passed;
@@ -188,7 +189,7 @@ static const struct bl_member usage_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record usage_record = BL_RECORD("usage", struct player_usage, usage_members);
 
-/* A result while it is read: the first problem is told. */
+/* State while a result is read. Only the first problem is kept. */
 struct reader {
     struct bl_arena *arena;
     struct bl_text problem;
@@ -199,7 +200,7 @@ static bool is_said(const struct bl_json *value)
     return value != NULL && !(bl_json_is(value, BL_JSON_BOOLEAN) && !bl_json_boolean(value, true));
 }
 
-/* `name` is of a part; NULL: the whole. */
+/* Reads a part of the result; `name` NULL: the whole result. */
 static bool player_result_read_part(struct reader *reader, const struct bl_record *record,
                                     const char *name, const struct bl_json *value, void *into)
 {
@@ -230,7 +231,7 @@ static double player_result_count(struct reader *reader, const char *name,
     return number;
 }
 
-/* Whether they ran and passed; `ran` may be a number where `passed` is only said to be true. */
+/* Returns whether the tests ran and passed. `ran` may be a number while `passed` is just true. */
 static bool player_result_read_tests(struct reader *reader, const struct bl_json *value)
 {
     struct player_tests tests;
@@ -291,17 +292,17 @@ void player_result_parse(struct bl_arena *arena, struct bl_text text,
         player_result_read_members(&reader, object, ret_result);
     if (reader.problem.size == 0) {
         ret_result->given = true;
-        ret_result->json = bl_json_value_text(arena, object); /* events are lines */
+        ret_result->json = bl_json_value_text(arena, object); /* events are single lines */
         return;
     }
     *ret_result = none;
-    *ret_problem = bl_arena_printf(arena, "The Player's result was not taken: " BL_TEXT_FORMAT,
+    *ret_problem = bl_arena_printf(arena, "The Player's result was ignored: " BL_TEXT_FORMAT,
                                    BL_TEXT_ARG(reader.problem));
 }
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
-/* A path as git names it: without what says "here", and without doubled slashes. */
+/* Returns a path as git writes it: without "." parts and doubled slashes. */
 static struct bl_text plain_path(struct bl_arena *arena, const char *path)
 {
     struct bl_text rest = bl_text_from(path), part;
@@ -319,7 +320,7 @@ static struct bl_text plain_path(struct bl_arena *arena, const char *path)
     return (struct bl_text){out, size};
 }
 
-/* Each path and every folder above it. */
+/* Adds each path and every folder above it. */
 static void map_changed(struct bl_map *map, const char *const *changed)
 {
     for (; changed != NULL && *changed != NULL; changed++) {
@@ -333,8 +334,8 @@ static void map_changed(struct bl_map *map, const char *const *changed)
     }
 }
 
-/* One that is absolute holds where its end is a path that changed: where the worktree is, is not
- * known here. */
+/* Returns whether a claimed path has changed. The worktree's location is unknown here, so an
+ * absolute path counts if it ends in a changed path. */
 static bool holds(const struct bl_map *map, struct bl_text path)
 {
     if (bl_map_has(map, path))
@@ -360,12 +361,13 @@ void player_claims_check(struct bl_arena *arena, const struct player_result *res
         if (path.size == 0 || holds(&map, path) || wrong_claims++ >= CLAIMS_MAX)
             continue;
         issue_add(arena, issues, ISSUE_MAJOR, ISSUE_OF_CLAIMS, *file,
-                  BL_TEXT("The result names this file as changed, but it is as it was at the "
+                  BL_TEXT("The result lists this file as changed, but it is identical to the "
                           "task's base commit."));
     }
     if (wrong_claims > CLAIMS_MAX)
         issue_add(arena, issues, ISSUE_MAJOR, ISSUE_OF_CLAIMS, NULL,
-                  bl_arena_printf(arena, "The result names %zu more files as changed that are not.",
-                                  wrong_claims - CLAIMS_MAX));
+                  bl_arena_printf(arena, "The result lists %zu more unchanged file%s as changed.",
+                                  wrong_claims - CLAIMS_MAX,
+                                  wrong_claims - CLAIMS_MAX == 1 ? "" : "s"));
     bl_map_done(&map);
 }

@@ -4,10 +4,10 @@
 
 #include "verdict.h"
 
-/* Faults that one reason names: a Coach mends them all in one try. */
+/* Problems listed in one reason, so that a Coach can correct them in one try. */
 #define FAULTS_MAX 8u
 #define REASON_MAX ((size_t)8 * 1024)
-#define LIST_MAX   ((size_t)400) /* of ids, in a reason */
+#define LIST_MAX   ((size_t)400) /* of ids in a reason */
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
@@ -38,12 +38,12 @@ static bool verdict_says_something(struct bl_text text)
 }
 
 static const struct bl_form description_form = {
-    .expected = "a text that says what is wrong",
+    .expected = "a description of what is wrong",
     .pattern = "\\S",
     .fits = verdict_says_something,
 };
 
-/* The source is not the Coach's to say. */
+/* Without `source`, which a Coach may not set. */
 #define BL_RECORD_STRUCT struct issue
 static const struct bl_member said_issue_members[] = {
     BL_MEMBER_ENUM("severity", severity, &issue_severities),
@@ -74,18 +74,83 @@ static const struct bl_member said_members[] = {
 const struct bl_record verdict_said_record =
     BL_RECORD("verdict", struct verdict_said, said_members, .closed = true);
 
-/* ---- Faults ---------------------------------------------------------------------------------- */
+/* ---- Shape ----------------------------------------------------------------------------------- */
 
-/* A verdict while it is held against the rules. */
+/* Writes all members of the example. For an enum, lists its words; for a boolean, the positive one
+ * first. */
+static void shape_write(struct bl_json_writer *writer, const struct bl_record *record,
+                        const void *example)
+{
+    bl_json_write_object(writer);
+    for (const struct bl_member *member = record->members; member->type != BL_TYPE_END; member++) {
+        struct bl_member shown[] = {*member, BL_MEMBER_END};
+        BL_AUTO_BUFFER(words, 256);
+        for (size_t i = 0; member->type == BL_TYPE_ENUM && i < member->names->count; i++)
+            bl_buffer_printf(
+                &words, "%s%s", i > 0 ? "|" : "",
+                member->names
+                    ->names[member->size == sizeof(bool) ? member->names->count - 1 - i : i]);
+        shown[0].nullable = false;
+        if (words.size > 0)
+            bl_json_put_text(writer, member->name, bl_buffer_text(&words));
+        else
+            bl_record_write_members(writer, &(struct bl_record){.members = shown}, example);
+    }
+    bl_json_write_end(writer);
+}
+
+/* Returns a list of `count` such objects. */
+static const struct bl_json *shape_list(struct bl_arena *arena, const struct bl_record *record,
+                                        const void *examples, size_t count)
+{
+    const struct bl_json *list = NULL;
+    struct bl_json_writer writer;
+    BL_AUTO_BUFFER(json, VERDICT_SIZE_MAX);
+
+    bl_json_writer_init(&writer, &json);
+    bl_json_write_array(&writer);
+    for (size_t i = 0; i < count; i++)
+        shape_write(&writer, record, (const char *)examples + i * record->size);
+    bl_json_write_end(&writer);
+    bl_json_read(arena, bl_buffer_text(&json), NULL, &list, NULL);
+    return list;
+}
+
+void verdict_show_shape(struct bl_arena *arena, const struct bl_plan_task *task, uint32_t turn,
+                        struct bl_buffer *out)
+{
+    const struct issue issue = {.criterion =
+                                    task->criterion_count > 0 ? task->criteria[0].id : NULL,
+                                .file = "src/a.c",
+                                .line = 12,
+                                .description = BL_TEXT("…"),
+                                .suggestion = BL_TEXT("…")};
+    struct criterion_result *criteria =
+        bl_arena_zalloc(arena, task->criterion_count * sizeof *criteria);
+    struct verdict_said said = {.task = task->id, .turn = turn, .rationale = BL_TEXT("…")};
+    struct bl_json_writer writer;
+
+    for (size_t i = 0; i < task->criterion_count; i++)
+        criteria[i] = (struct criterion_result){.id = task->criteria[i].id, .notes = BL_TEXT("…")};
+    said.criteria = shape_list(arena, &criterion_record, criteria, task->criterion_count);
+    said.issues = shape_list(arena, &said_issue_record, &issue, 1);
+    bl_json_writer_init(&writer, out);
+    bl_json_writer_indent(&writer, 1);
+    shape_write(&writer, &verdict_said_record, &said);
+}
+
+/* ---- Problems -------------------------------------------------------------------------------- */
+
+/* State while a verdict is checked. */
 struct checker {
-    struct bl_source source; /* its faults are complaints */
+    struct bl_source source; /* its problems are added to `reason` */
     struct bl_arena *arena;
     const struct bl_plan_task *task;
     uint32_t turn;
     struct verdict *verdict;
-    const char *place;       /* of the record that is read, as a JSON pointer; "": the verdict */
+    const char *place;       /* JSON pointer to the record being read; "": the verdict */
     bool *seen;              /* by criterion */
-    struct bl_buffer reason; /* what is wrong, "; " between */
+    struct bl_buffer reason; /* the problems, separated by "; " */
     unsigned faults;
     unsigned rejected; /* criteria */
     unsigned critical; /* issues */
@@ -101,7 +166,7 @@ static void complain(struct checker *checker, const char *format, ...)
     size_t size = checker->reason.size;
     bl_buffer_append(&checker->reason, size > 0 ? BL_TEXT("; ") : BL_TEXT(""));
     va_start(arguments, format);
-    /* One that does not fit is counted, and named by the next try. */
+    /* A problem that does not fit is counted, and reported after the next try. */
     if (bl_buffer_vprintf(&checker->reason, format, arguments) != 0)
         checker->reason.size = size;
     va_end(arguments);
@@ -118,13 +183,13 @@ static void verdict_tell(struct bl_source *source, const struct bl_record_fault 
     complain(checker, "%s", text);
 }
 
-/* An empty name is none. */
+/* Returns NULL for an empty name. */
 static const char *verdict_name(const char *name)
 {
     return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
-/* SIZE_MAX: the task has none of that id. */
+/* Returns SIZE_MAX if the task has no criterion with that id. */
 static size_t find_criterion(const struct checker *checker, struct bl_text id)
 {
     for (size_t i = 0; i < checker->task->criterion_count; i++)
@@ -133,7 +198,7 @@ static size_t find_criterion(const struct checker *checker, struct bl_text id)
     return SIZE_MAX;
 }
 
-/* "AC-001, AC-002, …". */
+/* Returns "AC-001, AC-002, …". */
 static const char *list_criteria(const struct checker *checker)
 {
     BL_AUTO_BUFFER(list, LIST_MAX);
@@ -144,7 +209,7 @@ static const char *list_criteria(const struct checker *checker)
     return text.size > 0 ? text.data : "none";
 }
 
-/* ---- Its parts ------------------------------------------------------------------------------- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static void check_criterion(struct checker *checker, const struct bl_json *value, size_t number)
 {
@@ -157,10 +222,10 @@ static void check_criterion(struct checker *checker, const struct bl_json *value
         return;
     size_t index = find_criterion(checker, bl_text_from(said.id));
     if (index == SIZE_MAX) {
-        complain(checker, "criteria[%zu]: there is no criterion '%s'; the task has %s", number,
+        complain(checker, "criteria[%zu]: unknown criterion '%s'; the task has %s", number,
                  bl_value_show(bl_text_from(said.id), shown), list_criteria(checker));
     } else if (checker->seen[index]) {
-        complain(checker, "criterion %s comes twice", checker->task->criteria[index].id);
+        complain(checker, "criterion %s is listed twice", checker->task->criteria[index].id);
     } else {
         checker->seen[index] = true;
         checker->rejected += fits && !said.verified;
@@ -182,7 +247,7 @@ static void check_criteria(struct checker *checker, const struct bl_json *criter
         check_criterion(checker, value, number++);
     for (size_t i = 0; i < count; i++)
         if (!checker->seen[i])
-            complain(checker, "criterion %s is missing in 'criteria'",
+            complain(checker, "criterion %s is missing from 'criteria'",
                      checker->task->criteria[i].id);
 }
 
@@ -194,7 +259,7 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
     bl_source_read(&checker->source, checker->arena, &said_issue_record, value, &said);
     const char *criterion = verdict_name(said.criterion);
     if (criterion != NULL && find_criterion(checker, bl_text_from(criterion)) == SIZE_MAX)
-        complain(checker, "issues[%zu]: there is no criterion '%s'; the task has %s", number,
+        complain(checker, "issues[%zu]: unknown criterion '%s'; the task has %s", number,
                  bl_value_show(bl_text_from(criterion), shown), list_criteria(checker));
     checker->critical += said.severity == ISSUE_CRITICAL;
     struct issue *issue = issue_add(checker->arena, &checker->verdict->issues, said.severity,
@@ -204,7 +269,7 @@ static void check_issue(struct checker *checker, const struct bl_json *value, si
     issue->suggestion = said.suggestion;
 }
 
-/* A verdict for another task, or of an earlier turn, is not for this one. */
+/* Refuses a verdict for another task or turn. */
 static void check_subject(struct checker *checker, const struct verdict_said *said)
 {
     char shown[BL_VALUE_SHOWN_SIZE];
@@ -216,16 +281,17 @@ static void check_subject(struct checker *checker, const struct verdict_said *sa
                  checker->turn);
 }
 
-/* Approval and what speaks against it; feedback and what it must say. */
+/* Checks that an approval has nothing against it, and that feedback has an issue. */
 static void check_decision(struct checker *checker)
 {
     if (checker->verdict->approve && checker->rejected > 0)
-        complain(checker, "it approves and rejects a criterion: give feedback, or verify it");
+        complain(checker,
+                 "it approves and rejects a criterion: return feedback, or verify the criterion");
     if (checker->verdict->approve && checker->critical > 0)
         complain(checker,
-                 "it approves with a critical issue: give feedback, or lower its severity");
+                 "it approves with a critical issue: return feedback, or lower the severity");
     if (!checker->verdict->approve && bl_list_empty(&checker->verdict->issues))
-        complain(checker, "it gives feedback without an issue: say in 'issues' what is to be done");
+        complain(checker, "it is feedback without an issue: list in 'issues' what to fix");
 }
 
 static void verdict_check_object(struct checker *checker, const struct bl_json *object)
@@ -240,7 +306,7 @@ static void verdict_check_object(struct checker *checker, const struct bl_json *
     check_criteria(checker, said.criteria);
     BL_JSON_EACH (value, said.issues)
         check_issue(checker, value, number++);
-    /* Without a decision there is nothing to hold them against. */
+    /* Without a valid decision there is nothing to check. */
     if (fits)
         check_decision(checker);
 }
@@ -261,8 +327,8 @@ int verdict_parse(struct bl_arena *arena, struct bl_text text, const struct bl_p
     *ret_reason = (struct bl_text){0};
     bl_list_init(&ret_verdict->issues);
     if (bl_text_trim(text).size == 0) {
-        *ret_reason = BL_TEXT("there is no verdict: answer with one JSON object, in a block fenced "
-                              "as json");
+        *ret_reason = BL_TEXT("no verdict: answer with one JSON object in a fenced json "
+                              "block");
         return BL_EPARSE;
     }
     if (result_read(arena, text, true, &object, ret_reason) != 0)
@@ -278,6 +344,6 @@ int verdict_parse(struct bl_arena *arena, struct bl_text text, const struct bl_p
         bl_list_init(&ret_verdict->issues);
         return BL_EPARSE;
     }
-    ret_verdict->json = bl_json_value_text(arena, object); /* events are lines */
+    ret_verdict->json = bl_json_value_text(arena, object); /* events are single lines */
     return 0;
 }

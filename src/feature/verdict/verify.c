@@ -1,12 +1,14 @@
-/* Verification: what was declared, run by belay itself on a clean copy.
+/* Verification: Belay runs the declared commands itself, on a clean copy.
  *
- * Design notes. What a Player says of its work is a claim; this is the check. So nothing here reads
- * from the worktree but what `carry` names, commands are those of the plan as it was loaded, and
- * what could not be found out is told apart from what was found to be wrong: a machine without a
- * compiler is no reason to turn work down, and none to take it.
+ * Design notes.
  *
- * A shell is between us and the command, and maybe bubblewrap: either says 128 + N for one that was
- * killed by signal N. Which of them is there must not change the value, so these exit codes count
+ * A Player's statements are claims; this is the check. So nothing here reads from the worktree
+ * except the paths of `carry`, and the commands are those of the loaded plan. A check that could
+ * not run is distinguished from one that failed: a machine without a compiler is no reason to
+ * reject work, nor to accept it.
+ *
+ * A shell runs the command, perhaps inside bubblewrap. Both exit with 128 + N if the command was
+ * killed by signal N. Whether they are present must not change the value, so these exit codes count
  * as killed. */
 #include <inttypes.h>
 #include <signal.h>
@@ -17,9 +19,9 @@
 #include "verify.h"
 
 #define TAIL_MAX      ((size_t)4096)
-#define CAPTURE_MAX   (4 * TAIL_MAX) /* half of it is the end of the output */
-#define SHOWN_MAX     ((size_t)160)  /* of a command, in a sentence */
-#define PROTECTED_MAX 100u           /* paths that get an issue each */
+#define CAPTURE_MAX   (4 * TAIL_MAX) /* half of it for the end of the output */
+#define SHOWN_MAX     ((size_t)160)  /* of a command in a sentence */
+#define PROTECTED_MAX 100u           /* paths with an issue each */
 
 #define EXIT_NOT_RUNNABLE 126
 #define EXIT_NOT_FOUND    127
@@ -60,9 +62,9 @@ static const char *unit_name(const struct verify_order *order)
     return order->gate != NULL ? "gate" : "verify";
 }
 
-/* ---- What comes of it ------------------------------------------------------------------------ */
+/* ---- Outcome --------------------------------------------------------------------------------- */
 
-/* The first command that failed decides, else the first reason why it is absent. */
+/* Records a result. The first failed command decides, or else the first reason for `absent`. */
 static void verify_settle(struct verification *work, enum bl_verified value, struct bl_text why,
                           struct bl_text tail)
 {
@@ -73,7 +75,7 @@ static void verify_settle(struct verification *work, enum bl_verified value, str
     struct bl_text description = why;
     if (tail.size > 0)
         description =
-            bl_arena_printf(work->arena, BL_TEXT_FORMAT " Its output ends:\n" BL_TEXT_FORMAT,
+            bl_arena_printf(work->arena, BL_TEXT_FORMAT " End of its output:\n" BL_TEXT_FORMAT,
                             BL_TEXT_ARG(why), BL_TEXT_ARG(tail));
     issue_add(work->arena, &outcome->issues, failed ? ISSUE_CRITICAL : ISSUE_MAJOR, ISSUE_OF_VERIFY,
               NULL, description);
@@ -92,7 +94,7 @@ static void settle_absent(struct verification *work, const char *what, struct bl
                   (struct bl_text){0});
 }
 
-/* A command on one line, as a sentence has it. */
+/* Returns a command on one line, for a sentence. */
 static const char *show_command(struct verification *work, const char *command)
 {
     BL_AUTO_BUFFER(shown, SIZE_MAX);
@@ -106,7 +108,7 @@ static const char *show_command(struct verification *work, const char *command)
     return text.data;
 }
 
-/* The end of what the command printed. */
+/* Returns the end of the command's output. */
 static struct bl_text make_tail(struct verification *work)
 {
     struct bl_buffer whole, shown;
@@ -115,7 +117,7 @@ static struct bl_text make_tail(struct verification *work)
     bl_capture_text(&work->capture, &whole);
     struct bl_text bytes = bl_buffer_text(&whole);
     size_t cut = bytes.size > TAIL_MAX ? bytes.size - TAIL_MAX : 0;
-    /* Not in the middle of a character. */
+    /* Do not start inside a character. */
     for (size_t i = 0; cut > 0 && i < 3 && ((unsigned char)bytes.data[cut] & 0xC0) == 0x80; i++)
         cut++;
     text_show((struct bl_text){bytes.data + cut, bytes.size - cut}, &shown);
@@ -172,7 +174,7 @@ static int verify_run_command(struct verification *work, const char *text, bool 
     return code == 0 ? bl_command_run(&command, &work->end, &work->error) : code;
 }
 
-/* With its own limit around it, which stops it and nothing else. */
+/* Runs a command under its own timeout, which stops nothing else. */
 static int verify_run_timed(struct verification *work, const char *text, uint64_t timeout_ns,
                             bool network, bool *ret_timed_out)
 {
@@ -191,7 +193,7 @@ static int verify_run_timed(struct verification *work, const char *text, uint64_
     return *ret_timed_out ? 0 : code;
 }
 
-/* The exit code, or 128 and the signal; negative: it came to none. */
+/* Returns the exit code, or 128 plus the signal, or a negative value if there is none. */
 static int verify_exit_code_of(const struct verification *work, int code, bool timed_out)
 {
     if (code != 0 || timed_out)
@@ -206,7 +208,7 @@ static bool is_signal(int exit_code)
     return exit_code > EXIT_SIGNAL && exit_code <= EXIT_SIGNAL + SIGNALS_MAX;
 }
 
-/* What stands between a command and its exit code: NULL: nothing. */
+/* Returns why a run of a command proves nothing, or NULL. */
 static const char *absence(struct verification *work, int code, bool timed_out, int exit_code,
                            uint64_t timeout_ns)
 {
@@ -229,7 +231,7 @@ static const char *absence(struct verification *work, int code, bool timed_out, 
                                work->error.code != 0 ? work->error.message : bl_error_text(code))
             .data;
     if (exit_code < 0)
-        return "was cut off: the process that held it was killed";
+        return "was cut off: its warden was killed";
     if (exit_code == EXIT_NOT_FOUND)
         return "exited with 127: a program was not found";
     if (exit_code == EXIT_NOT_RUNNABLE)
@@ -264,7 +266,7 @@ static void tell_begin(const struct verify_order *order, const char *text)
     order->output(order->context, BL_TEXT("\n"));
 }
 
-/* 0, and what it came to is settled; or stopped. */
+/* Runs a command and records its result. Returns 0, or an error code if it was stopped. */
 static int run_one(struct verification *work, const char *text, bool setup)
 {
     const struct bl_smoke_gate *gate = setup ? NULL : work->order->gate;
@@ -285,7 +287,7 @@ static int run_one(struct verification *work, const char *text, bool setup)
         return bl_check();
     bool no_tests = gate != NULL && exit_code == EXIT_NO_TESTS && !gate->exit5_is_hard_fail;
     if (why == NULL && no_tests)
-        why = "exited with 5: there was nothing to check";
+        why = "exited with 5: there were no tests to run";
     if (why == NULL && setup)
         why = bl_arena_printf(work->arena, "exited with %d%s", exit_code,
                               network ? "" : " (without network: see verify.setup_network)")
@@ -315,7 +317,8 @@ static const char *refusal(const struct verification *work, int code)
     return work->error.code != 0 ? work->error.message : bl_error_text(code);
 }
 
-/* Each protected path that differs from the base is an issue; what is verified is the base's. */
+/* Adds an issue for each protected path that differs from the base. The copy has the base's
+ * version. */
 static int verify_check_protected(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
@@ -329,21 +332,23 @@ static int verify_check_protected(struct verification *work, struct git_reposito
         struct issue *issue = issue_add(
             work->arena, &work->outcome->issues, ISSUE_CRITICAL, ISSUE_OF_VERIFY, *changed,
             bl_arena_printf(work->arena,
-                            "%s is protected, and was changed. It is verified as it is "
-                            "in the base commit.",
+                            "%s is protected but was changed. Verification uses the "
+                            "version of the base commit.",
                             *changed));
         issue->suggestion = bl_arena_printf(
-            work->arena, "Put it back as it was in %.12s, and solve the task without changing it.",
+            work->arena, "Restore it from %.12s, and solve the task without changing it.",
             order->base_commit);
     }
     if (code == 0 && count > PROTECTED_MAX)
         issue_add(work->arena, &work->outcome->issues, ISSUE_CRITICAL, ISSUE_OF_VERIFY, NULL,
-                  bl_arena_printf(work->arena, "%zu more protected paths were changed.",
-                                  count - PROTECTED_MAX));
+                  bl_arena_printf(work->arena, "%zu more protected path%s changed.",
+                                  count - PROTECTED_MAX,
+                                  count - PROTECTED_MAX == 1 ? " was" : "s were"));
     return code;
 }
 
-/* The copy with what belongs into it. 0: it is there, or verification is absent; or stopped. */
+/* Makes the copy with protected and carried paths. Returns 0, also if verification is then absent,
+ * or an error code if it was stopped. */
 static int verify_make_copy(struct verification *work, struct git_repository *git)
 {
     const struct verify_order *order = work->order;
@@ -358,7 +363,7 @@ static int verify_make_copy(struct verification *work, struct git_repository *gi
         code = verify_check_protected(work, git);
     if (code != 0) {
         if (!verify_is_stop(code))
-            settle_absent(work, "there is no clean copy", bl_text_from(refusal(work, code)));
+            settle_absent(work, "cannot make a clean copy", bl_text_from(refusal(work, code)));
         return verify_is_stop(code) ? code : 0;
     }
     if (plan == NULL || !has_any(plan->carry) || order->carry_from == NULL)
@@ -366,13 +371,14 @@ static int verify_make_copy(struct verification *work, struct git_repository *gi
     code = verify_carry(work->arena, unit_id(order), order->carry_from, order->folder, plan->carry,
                         plan->protect, &why);
     if (code != 0 && !verify_is_stop(code))
-        settle_absent(work, "`carry` cannot be copied", why);
+        settle_absent(work, "cannot copy the `carry` paths", why);
     return verify_is_stop(code) ? code : 0;
 }
 
-/* ---- The whole ------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
-/* What a caller's environment says of another repository, or of another belay, is not for these. */
+/* Returns whether to drop a variable: those about another repository or another belay do not apply
+ * here. */
 static bool is_dropped(const char *entry)
 {
     static const char *const names[] = {"BELAY_FEATURE=",
@@ -420,7 +426,7 @@ static const char *const *verify_make_environment(struct verification *work)
     return result;
 }
 
-/* As for tools: the workspace where there is a sandbox, else none. */
+/* Chooses the sandbox as for tools: `workspace` if available, else none. */
 static void choose_sandbox(struct verification *work)
 {
     struct bl_container_check check = {0};
@@ -487,7 +493,7 @@ static const struct bl_member run_members[] = {
     BL_MEMBER_STRING("command", command),
     BL_MEMBER_BOOLEAN("setup", setup),
     BL_MEMBER_INTEGER("exit_code", exit_code, .nullable = true, .none = -1, .most = 255,
-                      .about = "null: it came to no end of its own."),
+                      .about = "null: it did not exit by itself."),
     BL_MEMBER_INTEGER("ms", ms),
     BL_MEMBER_END,
 };
@@ -498,8 +504,8 @@ static const struct bl_member run_element = BL_ELEMENT(struct verify_run, &run_r
 #define BL_RECORD_STRUCT struct verify_outcome
 static const struct bl_member outcome_members[] = {
     BL_MEMBER_ENUM("value", value, &bl_verified_values, .vital = true),
-    BL_MEMBER_TEXT("why", why, .about = "Of what failed or could not be run."),
-    BL_MEMBER_TEXT("tail", tail, .about = "The end of the output of the command that decided."),
+    BL_MEMBER_TEXT("why", why, .about = "Why it failed or could not run."),
+    BL_MEMBER_TEXT("tail", tail, .about = "End of the deciding command's output."),
     BL_MEMBER_ARRAY("runs", runs, run_count, &run_element),
     BL_MEMBER_LIST("issues", issues, &issue_record, struct issue, link),
     BL_MEMBER_END,

@@ -6,7 +6,7 @@
 
 /* ---- E02, E08, E10: the feature file --------------------------------------------------------- */
 
-static void E02_a_feature_has_id_name_and_tasks(void **state BL_UNUSED)
+static void E02_feature_has_id_name_and_tasks(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -16,11 +16,10 @@ static void E02_a_feature_has_id_name_and_tasks(void **state BL_UNUSED)
                            ":1: E02 the feature has no name\n" PLAN_FILE
                            ":1: E02 the feature has no tasks\n");
     plans_expect(&place, "id: ../x\nname: ' '\ntasks: {a: b}\n",
-                 PLAN_FILE ":1: E02 the id '../x' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and "
-                           "-, a letter or digit first\n" PLAN_FILE
+                 PLAN_FILE ":1: E02 invalid id '../x' (expected 1 to 64 of A-Z, a-z, 0-9, _ and -, "
+                           "starting with a letter or digit)\n" PLAN_FILE
                            ":2: E02 the feature's name is empty\n" PLAN_FILE
-                           ":3: E02 the feature has no tasks: they must be a list, not a "
-                           "mapping\n");
+                           ":3: E02 the feature has no tasks: expected a list, found a mapping\n");
     plans_expect(&place, "id: [a]\nname: {}\ntasks: []\n",
                  PLAN_FILE ":1: E02 id: expected a string, found a list\n" PLAN_FILE
                            ":2: E02 name: expected a string, found a mapping\n" PLAN_FILE
@@ -58,26 +57,26 @@ static void E08_unknown_words_and_keys_suggest(void **state BL_UNUSED)
         ":10: E08 unknown member \"something\" in belay; expected one of on_failure, player, "
         "coach, limits, verify\n" PLAN_FILE
         ":11: E08 unknown member \"comand\" in smoke_gates; did you mean \"command\"?\n" PLAN_FILE
-        ":11: E08 the gate is after wave 2, and there is 1\n");
+        ":11: E08 the gate is after wave 2, but the plan has 1 wave\n");
     place_done(&place);
 }
 
-static void E08_a_gate_is_after_a_wave_that_exists(void **state BL_UNUSED)
+static void E08_gate_follows_an_existing_wave(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
 
     plans_make(&place);
     plans_expect(&place, PLAN_HEAD "smoke_gates: {after_wave: [1, 3, x], command: make}\n",
-                 PLAN_FILE ":6: E08 the gate is after wave 3, and there are 2\n" PLAN_FILE
-                           ":6: E08 after_wave must be the number of a wave, a list of them, or "
-                           "all; is 'x'\n");
+                 PLAN_FILE ":6: E08 the gate is after wave 3, but the plan has 2 waves\n" PLAN_FILE
+                           ":6: E08 after_wave: expected the number of a wave, a list of numbers, "
+                           "or all, found 'x'\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: {command: make}\n",
-                 PLAN_FILE ":6: E08 smoke_gates does not say after_wave: the number of a wave, a "
-                           "list, or all\n");
+                 PLAN_FILE
+                 ":6: E08 smoke_gates has no after_wave (the number of a wave, a list, or all)\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: {after_wave: 0, command: make}\n",
-                 PLAN_FILE ":6: E08 after_wave must be the number of a wave, a list of them, or "
-                           "all; is '0'\n");
+                 PLAN_FILE ":6: E08 after_wave: expected the number of a wave, a list of numbers, "
+                           "or all, found '0'\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: make\n",
                  PLAN_FILE ":6: E08 smoke_gates: expected a mapping, found \"make\"\n");
     plans_accept(&place, PLAN_HEAD "smoke_gates: {after_wave: all, command: make}\n", &loaded);
@@ -97,7 +96,7 @@ static void E08_a_gate_is_after_a_wave_that_exists(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void E07_the_gate_s_numbers(void **state BL_UNUSED)
+static void E07_numbers_of_the_gate_are_in_range(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -107,12 +106,12 @@ static void E07_the_gate_s_numbers(void **state BL_UNUSED)
         PLAN_HEAD "smoke_gates:\n  after_wave: 1\n  command: make\n  timeout: 601\n"
                   "  expected_exit: 256\n  exit5_is_hard_fail: maybe\n",
         PLAN_FILE
-        ":9: E07 timeout: expected a duration of at least 1 s and at most 10 m such as 20ms, 90s "
+        ":9: E07 timeout: expected a duration of at least 1 s and at most 10m such as 20ms, 90s "
         "or 1.5h (a number alone is seconds), found 601\n" PLAN_FILE
         ":10: E07 expected_exit: expected a whole number from 0 to 255, found 256\n" PLAN_FILE
         ":11: E08 exit5_is_hard_fail: expected true or false, found \"maybe\"\n");
     plans_expect(&place, PLAN_HEAD "smoke_gates: {after_wave: 1, command: make, timeout: 0.5}\n",
-                 PLAN_FILE ":6: E07 timeout: expected a duration of at least 1 s and at most 10 m "
+                 PLAN_FILE ":6: E07 timeout: expected a duration of at least 1 s and at most 10m "
                            "such as 20ms, 90s or 1.5h (a number alone is seconds), found 0.5\n");
     place_done(&place);
 }
@@ -130,8 +129,8 @@ static void E10_commands_are_not_empty(void **state BL_UNUSED)
                   "    carry: [/etc, ok]\n    protect: ['../x/**']\n",
         PLAN_FILE
         ":6: E10 the gate's command is empty\n" PLAN_FILE
-        ":9: E10 setup: expected a command that is not empty or null, found \"\"\n" PLAN_FILE
-        ":12: E10 commands[1]: expected a command that is not empty, found \" \"\n" PLAN_FILE
+        ":9: E10 setup: expected a non-empty command or null, found \"\"\n" PLAN_FILE
+        ":12: E10 commands[1]: expected a non-empty command, found \" \"\n" PLAN_FILE
         ":13: E10 carry[0]: expected a path inside the repository, found \"/etc\"\n" PLAN_FILE
         ":14: E10 protect[0]: expected a path inside the repository, found "
         "\"../x/**\"\ntasks/A.md:4: E10 behavioural_oracle is an empty command\n");
@@ -144,19 +143,18 @@ static void E10_commands_are_not_empty(void **state BL_UNUSED)
                  PLAN_FILE
                  ":6: E10 commands: expected a list of strings or one string, found a mapping\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: {commands: [[make]]}}\n",
-                 PLAN_FILE
-                 ":6: E10 commands[0]: expected a command that is not empty, found a list\n");
+                 PLAN_FILE ":6: E10 commands[0]: expected a non-empty command, found a list\n");
     place_done(&place);
 }
 
-static void E10_what_is_required_is_there(void **state BL_UNUSED)
+static void E10_required_verification_has_commands(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
     plans_task(&place, "A", "belay: {verify: {commands: [make]}}\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: {required: true}}\n",
-                 PLAN_FILE ":5: E10 verify is required, and B has no verify commands\n");
+                 PLAN_FILE ":5: E10 verification is required, but B has no verify commands\n");
     plans_task(&place, "B", "task_type: operator_handoff\n");
     plans_expect(&place, PLAN_HEAD "belay: {verify: {required: true}}\n", "");
     plans_task(&place, "B", "behavioural_oracle: ./check\n");
@@ -166,7 +164,7 @@ static void E10_what_is_required_is_there(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void verify_is_handed_down_key_by_key(void **state BL_UNUSED)
+static void verify_is_inherited_key_by_key(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -201,7 +199,7 @@ static void verify_is_handed_down_key_by_key(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void W_near_keys_and_names(void **state BL_UNUSED)
+static void W_similar_keys_and_names_are_warnings(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -214,13 +212,13 @@ static void W_near_keys_and_names(void **state BL_UNUSED)
         "orchestration: {parallel_group: [], estimated_duration_minutes: 3}\n"
         "created: x\nstatus: planned\nexecution: {}\nsmoke_gate: {}\n",
         PLAN_FILE
-        ":1: warning: the id is FEAT-B, and the file's name is FEAT-A\n" PLAN_FILE
+        ":1: warning: the id is FEAT-B, but the file is named FEAT-A\n" PLAN_FILE
         ":3: warning: unknown member \"task\" in the feature is ignored; did you mean "
         "\"tasks\"?\n" PLAN_FILE ":6: warning: unknown member \"dependancies\" in the task is "
         "ignored; did you mean \"dependencies\"?\n" PLAN_FILE
         ":6: warning: unknown member \"file_paths\" in the task is ignored; did you mean "
         "\"file_path\"?\n" PLAN_FILE
-        ":6: warning: belay: of a task belongs into its own file: here it is ignored\n" PLAN_FILE
+        ":6: warning: belay: of a task is ignored here; move it to its own file\n" PLAN_FILE
         ":7: warning: unknown member \"parallel_group\" in orchestration is ignored; did you mean "
         "\"parallel_groups\"?\n" PLAN_FILE
         ":11: warning: unknown member \"smoke_gate\" in the feature is ignored; did you mean "
@@ -231,7 +229,7 @@ static void W_near_keys_and_names(void **state BL_UNUSED)
 
 /* ---- E09: seats ------------------------------------------------------------------------------ */
 
-static void E09_a_seat_is_one_thing(void **state BL_UNUSED)
+static void E09_seat_has_exactly_one_kind(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -240,11 +238,12 @@ static void E09_a_seat_is_one_thing(void **state BL_UNUSED)
                  PLAN_HEAD "belay:\n  player: {command: [sh], provider: anthropic}\n"
                            "  coach: {acp: x}\n",
                  PLAN_FILE ":7: E09 the player is both a command and an agent (provider, model, "
-                           "persona, permission, max_steps): it must be one of them\n" PLAN_FILE
-                           ":8: E09 the coach is played by acp: not supported yet\n");
+                           "persona, permission, max_steps): choose one\n" PLAN_FILE
+                           ":8: E09 the coach uses acp: not supported yet\n");
     plans_expect(&place, PLAN_HEAD "belay:\n  player: {persona: worker, grace: 1s}\n  coach: me\n",
-                 PLAN_FILE ":7: E09 the player is an agent, and grace is a command's\n" PLAN_FILE
-                           ":8: E09 the coach: expected a mapping, found \"me\"\n");
+                 PLAN_FILE
+                 ":7: E09 the player is an agent, but grace applies only to commands\n" PLAN_FILE
+                 ":8: E09 the coach: expected a mapping, found \"me\"\n");
     plans_expect(&place,
                  PLAN_HEAD "belay:\n  player: {command: claude -p}\n  coach: {command: []}\n",
                  PLAN_FILE ":7: E09 command: expected a list of strings that is not empty, found "
@@ -254,7 +253,7 @@ static void E09_a_seat_is_one_thing(void **state BL_UNUSED)
     plans_expect(&place,
                  PLAN_HEAD "belay:\n  player: {command: [\"s\\0h\"]}\n  coach: {command: ['']}\n",
                  PLAN_FILE ":7: E09 command[0]: expected a string, found \"s\\u0000h\"\n" PLAN_FILE
-                           ":8: E09 the coach's command has an empty program\n");
+                           ":8: E09 the coach's command has no program\n");
     place_done(&place);
 }
 
@@ -268,7 +267,7 @@ static void E09_programs_are_found(void **state BL_UNUSED)
     place_write(&place, "bin/play", "#!/bin/sh\n");
     snprintf(expected, sizeof expected,
              PLAN_FILE ":7: E09 the player's program %s/bin/play is not executable\n" PLAN_FILE
-                       ":8: E09 the coach's program %s/bin/none is not there\n",
+                       ":8: E09 the coach's program %s/bin/none does not exist\n",
              place.repository, place.repository);
     plans_expect(&place,
                  PLAN_HEAD "belay:\n  player: {command: [bin/play]}\n"
@@ -279,7 +278,7 @@ static void E09_programs_are_found(void **state BL_UNUSED)
                            "  coach: {command: [/no/such/program]}\n",
                  PLAN_FILE ":7: E09 the player's program 'no-such-program-here' is not in PATH, or "
                            "not executable\n" PLAN_FILE
-                           ":8: E09 the coach's program /no/such/program is not there\n");
+                           ":8: E09 the coach's program /no/such/program does not exist\n");
     snprintf(path, sizeof path, "%s/bin/play", place.repository);
     assert_int_equal(chmod(path, 0755), 0);
     plans_accept(&place,
@@ -295,9 +294,9 @@ static void E09_programs_are_found(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static const char *no_variable(const char *name BL_UNUSED)
+static const char *one_key(const char *name)
 {
-    return NULL;
+    return strcmp(name, "ANTHROPIC_API_KEY") == 0 ? "not-a-real-key" : NULL;
 }
 
 static void E09_providers_personas_and_scripts_are_known(void **state BL_UNUSED)
@@ -313,7 +312,7 @@ static void E09_providers_personas_and_scripts_are_known(void **state BL_UNUSED)
     bl_arena_init(&arena);
     bl_list_init(&notices);
     bl_personas_find(&arena, place.repository, &personas, &notices);
-    struct bl_config_options reading = {.directory = place.repository, .variable = no_variable};
+    struct bl_config_options reading = {.directory = place.repository, .variable = one_key};
     assert_int_equal(bl_config_read(&reading, &config, NULL), 0);
     struct bl_plan_options options = {
         .name = "FEAT-A", .directory = place.repository, .config = config, .personas = &personas};
@@ -325,15 +324,15 @@ static void E09_providers_personas_and_scripts_are_known(void **state BL_UNUSED)
     plans_load(&place, &options, &loaded);
     assert_int_equal(loaded.code, BL_EINVAL);
     struct bl_text text = bl_buffer_text(&loaded.text);
-    expect_in(text, PLAN_FILE ":7: E09 the player's persona 'workr' is not known. Did you mean "
+    expect_in(text, PLAN_FILE ":7: E09 the player's persona 'workr' is unknown. Did you mean "
                               "'worker'?\n");
     expect_in(text, PLAN_FILE ":7: E09 the player: ");
     expect_in(text, "antropic");
     expect_in(text, PLAN_FILE ":8: E09 the coach's script ");
-    expect_in(text, "/repo/none.yaml is not there\n");
-    expect_in(text, "tasks/A.md:4: E09 the player's provider is script, and no file is named: say "
-                    "model: FILE\n");
-    expect_in(text, "tasks/A.md:4: E09 the coach cannot be played by 'replay'");
+    expect_in(text, "/repo/none.yaml does not exist\n");
+    expect_in(text,
+              "tasks/A.md:4: E09 the player's provider is script, but model: FILE is missing\n");
+    expect_in(text, "tasks/A.md:4: E09 the coach cannot use provider 'replay'");
     plans_done(&loaded);
     plans_task(&place, "A", "");
     place_write(&place, "play.yaml", "steps: []\n");
@@ -350,7 +349,7 @@ static void E09_providers_personas_and_scripts_are_known(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void seats_have_defaults_and_are_handed_down(void **state BL_UNUSED)
+static void seats_have_defaults_and_are_inherited(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -380,12 +379,12 @@ static void seats_have_defaults_and_are_handed_down(void **state BL_UNUSED)
     assert_string_equal(player->provider, "one");
     assert_string_equal(player->model, "m");
     assert_int_equal(player->max_steps, 9);
-    /* The other kind: nothing of the command is left. */
+    /* The other kind of seat inherits nothing from the command. */
     assert_int_equal(coach->kind, BL_SEAT_AGENT);
     assert_null(coach->command);
     assert_false(coach->sandbox_chosen);
     assert_int_equal(coach->permission, BL_PERMISSION_AUTO);
-    /* A model belongs to the provider that it was said with. */
+    /* A model belongs to the provider declared with it. */
     player = &loaded.plan->tasks[1].player;
     coach = &loaded.plan->tasks[1].coach;
     assert_string_equal(player->provider, "other");
@@ -398,12 +397,14 @@ static void seats_have_defaults_and_are_handed_down(void **state BL_UNUSED)
     place_done(&place);
 }
 
-SUITE(plan_check, cmocka_unit_test(E02_a_feature_has_id_name_and_tasks),
+SUITE(plan_check, cmocka_unit_test(E02_feature_has_id_name_and_tasks),
       cmocka_unit_test(E08_unknown_words_and_keys_suggest),
-      cmocka_unit_test(E08_a_gate_is_after_a_wave_that_exists),
-      cmocka_unit_test(E07_the_gate_s_numbers), cmocka_unit_test(E10_commands_are_not_empty),
-      cmocka_unit_test(E10_what_is_required_is_there),
-      cmocka_unit_test(verify_is_handed_down_key_by_key), cmocka_unit_test(W_near_keys_and_names),
-      cmocka_unit_test(E09_a_seat_is_one_thing), cmocka_unit_test(E09_programs_are_found),
+      cmocka_unit_test(E08_gate_follows_an_existing_wave),
+      cmocka_unit_test(E07_numbers_of_the_gate_are_in_range),
+      cmocka_unit_test(E10_commands_are_not_empty),
+      cmocka_unit_test(E10_required_verification_has_commands),
+      cmocka_unit_test(verify_is_inherited_key_by_key),
+      cmocka_unit_test(W_similar_keys_and_names_are_warnings),
+      cmocka_unit_test(E09_seat_has_exactly_one_kind), cmocka_unit_test(E09_programs_are_found),
       cmocka_unit_test(E09_providers_personas_and_scripts_are_known),
-      cmocka_unit_test(seats_have_defaults_and_are_handed_down));
+      cmocka_unit_test(seats_have_defaults_and_are_inherited));

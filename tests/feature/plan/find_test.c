@@ -16,7 +16,7 @@ static void expect_text(const struct place *place, const char *directory, const 
     plans_done(&loaded);
 }
 
-static void a_feature_is_named_by_id_or_path(void **state BL_UNUSED)
+static void feature_is_named_by_id_or_path(void **state BL_UNUSED)
 {
     static const char *const names[] = {"FEAT-A", ".belay/features/FEAT-A.yaml",
                                         "tasks/../.belay/features/FEAT-A.yaml"};
@@ -35,7 +35,7 @@ static void a_feature_is_named_by_id_or_path(void **state BL_UNUSED)
         assert_string_equal(loaded.plan->repository, place.repository);
         plans_done(&loaded);
     }
-    /* From a folder below, and from elsewhere altogether. */
+    /* From a folder below the repository, and from outside. */
     snprintf(below, sizeof below, "%s/tasks", place.repository);
     expect_text(&place, below, "FEAT-A", "");
     expect_text(&place, below, "../" PLAN_FILE, "");
@@ -44,7 +44,7 @@ static void a_feature_is_named_by_id_or_path(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void all_four_places_are_looked_at(void **state BL_UNUSED)
+static void plan_is_found_in_all_four_places(void **state BL_UNUSED)
 {
     static const char *const files[] = {".belay/features/FEAT-A.yaml", ".belay/features/FEAT-A.yml",
                                         ".guardkit/features/FEAT-A.yaml",
@@ -62,14 +62,14 @@ static void all_four_places_are_looked_at(void **state BL_UNUSED)
     place_write(&place, files[0], PLAN_HEAD);
     place_write(&place, files[2], PLAN_HEAD);
     expect_text(&place, place.repository, "FEAT-A",
-                PLAN_FILE ":1: E01 the feature is there twice, as .belay/features/FEAT-A.yaml and "
-                          "as .guardkit/features/FEAT-A.yaml: remove one of them, or name it by "
-                          "its path\n");
+                PLAN_FILE
+                ":1: E01 the feature exists twice, as .belay/features/FEAT-A.yaml and "
+                "as .guardkit/features/FEAT-A.yaml: remove one of them, or use its path\n");
     expect_text(&place, place.repository, files[2], "");
     place_done(&place);
 }
 
-static void E01_a_missing_file_suggests_ids(void **state BL_UNUSED)
+static void E01_missing_file_suggests_ids(void **state BL_UNUSED)
 {
     struct place place;
     char expected[1024];
@@ -81,17 +81,18 @@ static void E01_a_missing_file_suggests_ids(void **state BL_UNUSED)
     place_write(&place, ".guardkit/features/FEAT-AUTY.yaml", PLAN_HEAD);
     place_write(&place, ".belay/features/OTHER.yaml", PLAN_HEAD);
     snprintf(expected, sizeof expected,
-             "FEAT-AUT: E01 there is no feature FEAT-AUT: neither .belay/features/FEAT-AUT.yaml "
-             "nor .guardkit/features/FEAT-AUT.yaml is there in %s. Did you mean 'FEAT-AUTH', "
+             "FEAT-AUT: E01 no feature FEAT-AUT: neither .belay/features/FEAT-AUT.yaml "
+             "nor .guardkit/features/FEAT-AUT.yaml exists in %s. Did you mean 'FEAT-AUTH', "
              "'FEAT-AUTO' or 'FEAT-AUTX'?\n",
              place.repository);
     expect_text(&place, place.repository, "FEAT-AUT", expected);
     expect_text(&place, place.repository, "./OTHR",
-                "./OTHR: E01 there is no such file: a feature is named by its id or by a path. "
+                "./OTHR: E01 cannot open the plan: no such file; use an id or a path. "
                 "Did you mean 'OTHER'?\n");
     expect_text(&place, place.repository, "no/where.yaml",
-                "no/where.yaml: E01 there is no such file: a feature is named by its id or by a "
-                "path.\n");
+                "no/where.yaml: E01 cannot open the plan: no such file; use an id or a path. The "
+                "plans here are FEAT-AUTH, FEAT-AUTO, FEAT-AUTX, FEAT-AUTY and "
+                "OTHER.\n");
     place_done(&place);
 }
 
@@ -101,8 +102,8 @@ static void hostile_names_are_shown_escaped(void **state BL_UNUSED)
 
     plans_make(&place);
     expect_text(&place, place.repository, "a\033[2J\xff\n",
-                "a\\x1b[2J\xef\xbf\xbd\\n: E01 there is no such file: a feature is named by its "
-                "id or by a path.\n");
+                "a\\x1b[2J\xef\xbf\xbd\\n: E01 cannot open the plan: no such file; use an id or a "
+                "path. There are no plans in .belay/features; 'belay feature new' writes one.\n");
     place_done(&place);
 }
 
@@ -132,7 +133,7 @@ static void without_a_repository_there_is_no_plan(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void the_repository_is_found_from_worktrees_and_through_links(void **state BL_UNUSED)
+static void repository_is_found_from_worktrees_and_through_links(void **state BL_UNUSED)
 {
     struct place place;
     struct bl_arena arena;
@@ -158,7 +159,7 @@ static void the_repository_is_found_from_worktrees_and_through_links(void **stat
     place_done(&place);
 }
 
-static void names_become_ids(void **state BL_UNUSED)
+static void names_are_resolved_to_ids(void **state BL_UNUSED)
 {
     struct place place;
     struct bl_arena arena;
@@ -177,10 +178,10 @@ static void names_become_ids(void **state BL_UNUSED)
     place_done(&place);
 }
 
-SUITE(plan_find, cmocka_unit_test(a_feature_is_named_by_id_or_path),
-      cmocka_unit_test(all_four_places_are_looked_at),
-      cmocka_unit_test(E01_a_missing_file_suggests_ids),
+SUITE(plan_find, cmocka_unit_test(feature_is_named_by_id_or_path),
+      cmocka_unit_test(plan_is_found_in_all_four_places),
+      cmocka_unit_test(E01_missing_file_suggests_ids),
       cmocka_unit_test(hostile_names_are_shown_escaped),
       cmocka_unit_test(without_a_repository_there_is_no_plan),
-      cmocka_unit_test(the_repository_is_found_from_worktrees_and_through_links),
-      cmocka_unit_test(names_become_ids));
+      cmocka_unit_test(repository_is_found_from_worktrees_and_through_links),
+      cmocka_unit_test(names_are_resolved_to_ids));

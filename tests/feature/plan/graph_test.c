@@ -24,52 +24,53 @@ static void E04_waves_name_each_task_once(void **state BL_UNUSED)
     plans_make(&place);
     plans_task(&place, "C", "");
     expect_graph(&place, "", "", "", "orchestration:\n  parallel_groups:\n  - [A, BB]\n  - [B]\n",
-                 PLAN_FILE ":6: E04 C is in no wave\n" PLAN_FILE
-                           ":9: E04 wave 1 names BB, and there is no such task. Did you mean "
+                 PLAN_FILE ":6: E04 C is not in a wave\n" PLAN_FILE
+                           ":9: E04 wave 1 names BB, which does not exist. Did you mean "
                            "'B'?\n");
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: [[A, B, B], [C, A]]}\n",
-                 PLAN_FILE ":7: E04 B is twice in wave 1\n" PLAN_FILE
+                 PLAN_FILE ":7: E04 B is listed twice in wave 1\n" PLAN_FILE
                            ":7: E04 A is in wave 1 and in wave 2\n");
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: [A, B, {}]}\n",
-                 PLAN_FILE ":7: E04 wave 1 must be a list of tasks, is a string\n" PLAN_FILE
-                           ":7: E04 wave 2 must be a list of tasks, is a string\n" PLAN_FILE
-                           ":7: E04 wave 3 must be a list of tasks, is a mapping\n");
+                 PLAN_FILE ":7: E04 wave 1: expected a list of tasks, found a string\n" PLAN_FILE
+                           ":7: E04 wave 2: expected a list of tasks, found a string\n" PLAN_FILE
+                           ":7: E04 wave 3: expected a list of tasks, found a mapping\n");
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: 3}\n",
                  PLAN_FILE
-                 ":7: E04 parallel_groups must be a list of lists of tasks, is a string\n");
+                 ":7: E04 parallel_groups: expected a list of lists of tasks, found a string\n");
     expect_graph(&place, "", "", "", "orchestration: [a]\n",
                  PLAN_FILE ":7: E04 orchestration: expected a mapping, found a list\n");
-    /* Ids are told apart by case: another spelling is another name. */
+    /* Ids are case-sensitive. */
     expect_graph(&place, "", "", "", "orchestration: {parallel_groups: [[a, A, B, C]]}\n",
-                 PLAN_FILE ":7: E04 wave 1 names a, and there is no such task.\n");
+                 PLAN_FILE ":7: E04 wave 1 names a, which does not exist.\n");
     place_done(&place);
 }
 
-static void E05_dependencies_are_known_and_run_in_no_circle(void **state BL_UNUSED)
+static void E05_dependencies_are_known_and_acyclic(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
     plans_task(&place, "C", "");
     expect_graph(&place, "Z", "B", "", "",
-                 PLAN_FILE ":4: E05 A depends on Z, and there is no such task.\n" PLAN_FILE
+                 PLAN_FILE ":4: E05 A depends on Z, which does not exist.\n" PLAN_FILE
                            ":5: E05 B depends on itself\n");
     expect_graph(&place, "B", "C", "A", "",
-                 PLAN_FILE ":6: E05 the dependencies go round in a circle: A → B → C → A\n");
-    /* With waves a circle is still one fault. */
+                 PLAN_FILE ":6: E05 cyclic dependencies: A → B → C → A\n");
+    /* A cycle is one error, also with waves. */
     expect_graph(&place, "B", "C", "A", "orchestration: {parallel_groups: [[A], [B], [C]]}\n",
-                 PLAN_FILE ":6: E05 the dependencies go round in a circle: A → B → C → A\n");
-    /* Two circles through one task are two. */
+                 PLAN_FILE ":6: E05 cyclic dependencies: A → B → C → A\n");
+    /* Two cycles through one task are two errors. */
     expect_graph(&place, "B, C", "A", "A", "",
-                 PLAN_FILE ":5: E05 the dependencies go round in a circle: A → B → A\n" PLAN_FILE
-                           ":6: E05 the dependencies go round in a circle: A → C → A\n");
+                 PLAN_FILE ":5: E05 cyclic dependencies: A → B → A\n" PLAN_FILE
+                           ":6: E05 cyclic dependencies: A → C → A\n");
     expect_graph(&place, "{x: y}", "[A]", "", "",
-                 PLAN_FILE ":4: E05 a dependency of A must be a task's id, is a mapping\n" PLAN_FILE
-                           ":5: E05 a dependency of B must be a task's id, is a list\n");
+                 PLAN_FILE
+                 ":4: E05 dependencies of A: expected a task id, found a mapping\n" PLAN_FILE
+                 ":5: E05 dependencies of B: expected a task id, found a list\n");
     place_done(&place);
 }
 
-static void E05_suggests_three_at_most(void **state BL_UNUSED)
+static void E05_suggests_at_most_three(void **state BL_UNUSED)
 {
     struct place place;
     struct bl_buffer yaml;
@@ -87,15 +88,15 @@ static void E05_suggests_three_at_most(void **state BL_UNUSED)
     bl_buffer_append(&yaml, BL_TEXT("- {id: TASK-10, file_path: tasks/TASK-10.md, dependencies: [\n"
                                     "   TASK-109, TSAK-101]}\n\0"));
     plans_expect(&place, yaml.data,
-                 PLAN_FILE ":10: E05 TASK-10 depends on TASK-109, and there is no such task. Did "
+                 PLAN_FILE ":10: E05 TASK-10 depends on TASK-109, which does not exist. Did "
                            "you mean 'TASK-10', 'TASK-101' or 'TASK-102'?\n" PLAN_FILE
-                           ":10: E05 TASK-10 depends on TSAK-101, and there is no such task. Did "
+                           ":10: E05 TASK-10 depends on TSAK-101, which does not exist. Did "
                            "you mean 'TASK-101', 'TASK-102' or 'TASK-103'?\n");
     bl_buffer_done(&yaml);
     place_done(&place);
 }
 
-static void E06_dependencies_come_in_earlier_waves(void **state BL_UNUSED)
+static void E06_dependencies_are_in_earlier_waves(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -105,7 +106,7 @@ static void E06_dependencies_come_in_earlier_waves(void **state BL_UNUSED)
                  PLAN_FILE ":4: E06 A (wave 1) depends on B (wave 3): move A to wave 4 or "
                            "later\n");
     expect_graph(&place, "B", "", "A", "orchestration: {parallel_groups: [[A, B], [C]]}\n",
-                 PLAN_FILE ":4: E06 A depends on B, and both are in wave 1: move A to wave 2 or "
+                 PLAN_FILE ":4: E06 A depends on B, but both are in wave 1: move A to wave 2 or "
                            "later\n");
     place_done(&place);
 }
@@ -123,7 +124,7 @@ static void check_wave(const struct bl_plan *plan, size_t wave, const char *ids)
     assert_string_equal(found, ids);
 }
 
-static void waves_are_computed_where_none_are_declared(void **state BL_UNUSED)
+static void undeclared_waves_are_computed(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -161,8 +162,8 @@ static void W_empty_waves_are_dropped(void **state BL_UNUSED)
              "smoke_gates: {after_wave: [3], command: make}\n");
     plans_accept(&place, yaml, &loaded);
     assert_string_equal(loaded.text.data,
-                        PLAN_FILE ":7: warning: wave 1 is empty: it is left out\n" PLAN_FILE
-                                  ":7: warning: wave 3 is empty: it is left out\n");
+                        PLAN_FILE ":7: warning: wave 1 is empty and is ignored\n" PLAN_FILE
+                                  ":7: warning: wave 3 is empty and is ignored\n");
     assert_int_equal(loaded.plan->wave_count, 2);
     check_wave(loaded.plan, 0, "A C "); /* the plan's order, not the group's */
     check_wave(loaded.plan, 1, "B ");
@@ -192,26 +193,26 @@ static void E01_counts_are_limited(void **state BL_UNUSED)
     plans_make(&place);
     place_write(&place, "tasks/none.md", "---\ntitle: t\n---\n- a\n");
     bl_buffer_init(&yaml, 1 << 20);
-    /* 501 tasks; what names the last one is no second fault. */
+    /* 501 tasks; a name of the last one is not a second error. */
     append_tasks(&yaml, 501, false);
     bl_buffer_append(&yaml, BL_TEXT("orchestration: {parallel_groups: [["));
     for (size_t i = 0; i < 501; i++)
         bl_buffer_printf(&yaml, "T%zu, ", i);
     bl_buffer_append(&yaml, BL_TEXT("]]}\n\0"));
-    plans_expect(&place, yaml.data, PLAN_FILE ":3: E01 there are 501 tasks: 500 at most\n");
+    plans_expect(&place, yaml.data, PLAN_FILE ":3: E01 501 tasks (at most 500)\n");
     /* 101 waves, computed and declared. */
     bl_buffer_clear(&yaml);
     append_tasks(&yaml, 101, true);
     size_t tasks = yaml.size;
     bl_buffer_append_byte(&yaml, '\0');
     plans_expect(&place, yaml.data,
-                 PLAN_FILE ":1: E01 there are more than 100 waves: the dependencies make 101\n");
+                 PLAN_FILE ":1: E01 more than 100 waves: the dependencies need 101\n");
     yaml.size = tasks;
     bl_buffer_append(&yaml, BL_TEXT("orchestration: {parallel_groups: ["));
     for (size_t i = 0; i < 101; i++)
         bl_buffer_printf(&yaml, "[T%zu], ", i);
     bl_buffer_append(&yaml, BL_TEXT("]}\n\0"));
-    plans_expect(&place, yaml.data, PLAN_FILE ":105: E01 there are more than 100 waves\n");
+    plans_expect(&place, yaml.data, PLAN_FILE ":105: E01 more than 100 waves\n");
     /* 65 dependencies. */
     bl_buffer_clear(&yaml);
     append_tasks(&yaml, 66, false);
@@ -219,8 +220,8 @@ static void E01_counts_are_limited(void **state BL_UNUSED)
     for (size_t i = 0; i < 65; i++)
         bl_buffer_printf(&yaml, "T%zu, ", i);
     bl_buffer_append(&yaml, BL_TEXT("]}\n\0"));
-    plans_expect(&place, yaml.data, PLAN_FILE ":70: E01 L has 65 dependencies: 64 at most\n");
-    /* At the limits it is fine. */
+    plans_expect(&place, yaml.data, PLAN_FILE ":70: E01 L has 65 dependencies (at most 64)\n");
+    /* At the limits the plan is valid. */
     bl_buffer_clear(&yaml);
     append_tasks(&yaml, 100, true);
     bl_buffer_append_byte(&yaml, '\0');
@@ -231,8 +232,8 @@ static void E01_counts_are_limited(void **state BL_UNUSED)
     place_done(&place);
 }
 
-/* Five hundred tasks that all depend on many of the others: bounded work, whole circles. */
-static void a_knot_of_500_tasks_is_told_in_bounded_time(void **state BL_UNUSED)
+/* 500 tasks that all depend on many others: bounded time, complete cycles. */
+static void cycles_of_500_tasks_are_reported_in_bounded_time(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -252,16 +253,16 @@ static void a_knot_of_500_tasks_is_told_in_bounded_time(void **state BL_UNUSED)
     place_write(&place, PLAN_FILE, yaml.data);
     plans_load(&place, NULL, &loaded);
     assert_int_equal(loaded.code, BL_EINVAL);
-    expect_in(bl_buffer_text(&loaded.text), "go round in a circle: T0 → ");
+    expect_in(bl_buffer_text(&loaded.text), "cyclic dependencies: T0 → ");
     plans_done(&loaded);
     bl_buffer_done(&yaml);
     place_done(&place);
 }
 
 SUITE(plan_graph, cmocka_unit_test(E04_waves_name_each_task_once),
-      cmocka_unit_test(E05_dependencies_are_known_and_run_in_no_circle),
-      cmocka_unit_test(E05_suggests_three_at_most),
-      cmocka_unit_test(E06_dependencies_come_in_earlier_waves),
-      cmocka_unit_test(waves_are_computed_where_none_are_declared),
-      cmocka_unit_test(W_empty_waves_are_dropped), cmocka_unit_test(E01_counts_are_limited),
-      cmocka_unit_test(a_knot_of_500_tasks_is_told_in_bounded_time));
+      cmocka_unit_test(E05_dependencies_are_known_and_acyclic),
+      cmocka_unit_test(E05_suggests_at_most_three),
+      cmocka_unit_test(E06_dependencies_are_in_earlier_waves),
+      cmocka_unit_test(undeclared_waves_are_computed), cmocka_unit_test(W_empty_waves_are_dropped),
+      cmocka_unit_test(E01_counts_are_limited),
+      cmocka_unit_test(cycles_of_500_tasks_are_reported_in_bounded_time));

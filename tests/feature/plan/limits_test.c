@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* The deadline of A as it is told everywhere, and where it comes from. */
+/* Checks the deadline of A, and its source, everywhere it is shown. */
 static void expect_deadline(const struct place *place, const char *yaml,
                             const struct bl_plan_overrides *overrides, const char *text,
                             double deadline_s, const char *source)
@@ -24,7 +24,7 @@ static void expect_deadline(const struct place *place, const char *yaml,
     assert_string_equal(task->deadline_source, source);
     bl_plan_deadline_text(task, found);
     assert_string_equal(found, text);
-    /* What validate prints, and what the store keeps, is the same number. */
+    /* validate and the store have the same number. */
     bl_buffer_init(&out, 1 << 20);
     assert_int_equal(bl_plan_text(loaded.plan, &out), 0);
     snprintf(line, sizeof line, "deadline: %s (%s)", text, source);
@@ -37,22 +37,22 @@ static void expect_deadline(const struct place *place, const char *yaml,
     plans_done(&loaded);
 }
 
-static void F30_the_declared_deadline_is_the_enforced_one(void **state BL_UNUSED)
+static void F30_declared_deadline_is_enforced(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
-    expect_deadline(&place, PLAN_HEAD, NULL, "2400 s", 2400, "default");
+    expect_deadline(&place, PLAN_HEAD, NULL, "40m", 2400, "default");
     expect_deadline(&place,
                     PLAN_HEAD "belay: {limits: {task_timeout: 45m, timeout_multiplier: 2}}\n", NULL,
-                    "5400 s", 5400, "feature");
+                    "1h 30m", 5400, "feature");
     expect_deadline(&place,
                     PLAN_HEAD "belay: {limits: {task_timeout: 1s, timeout_multiplier: 2}}\n", NULL,
                     "2 s", 2, "feature");
     expect_deadline(&place, PLAN_HEAD "belay: {limits: {coach_grace: 120s}}\n", NULL,
-                    "2400 s + 120 s coach grace", 2400, "default");
+                    "40m + 2m coach grace", 2400, "default");
     expect_deadline(&place, PLAN_HEAD "belay: {limits: {task_timeout: 1.5, coach_grace: 250ms}}\n",
-                    NULL, "1.5 s + 0.25 s coach grace", 1.5, "feature");
+                    NULL, "1.5 s + 250 ms coach grace", 1.5, "feature");
     place_done(&place);
 }
 
@@ -65,9 +65,9 @@ static void deadlines_follow_the_precedence(void **state BL_UNUSED)
     struct loaded loaded;
 
     plans_make(&place);
-    expect_deadline(&place, feature, NULL, "200 s", 200, "feature");
+    expect_deadline(&place, feature, NULL, "3m 20s", 200, "feature");
     plans_task(&place, "A", "autobuild: {task_timeout: 4500, max_turns: 9, other: [1]}\n");
-    expect_deadline(&place, feature, NULL, "9000 s", 9000, "autobuild");
+    expect_deadline(&place, feature, NULL, "2h 30m", 9000, "autobuild");
     plans_accept(&place, feature, &loaded);
     assert_int_equal(loaded.plan->tasks[0].limits.turns, 9);
     assert_int_equal(loaded.plan->tasks[1].limits.turns, 7);
@@ -76,14 +76,14 @@ static void deadlines_follow_the_precedence(void **state BL_UNUSED)
     plans_task(&place, "A",
                "autobuild: {task_timeout: 4500, max_turns: 9}\n"
                "belay: {limits: {task_timeout: 30s, turns: 3}}\n");
-    expect_deadline(&place, feature, NULL, "60 s", 60, "task");
+    expect_deadline(&place, feature, NULL, "1m", 60, "task");
     expect_deadline(&place, feature, &overrides, "20 s", 20, "command line");
     overrides.timeout_multiplier = 0.5;
     expect_deadline(&place, feature, &overrides, "5 s", 5, "command line");
     place_done(&place);
 }
 
-static void the_command_line_wins_everywhere(void **state BL_UNUSED)
+static void command_line_overrides_everything(void **state BL_UNUSED)
 {
     struct bl_plan_overrides overrides = {
         .parallel = 9,
@@ -122,7 +122,7 @@ static void the_command_line_wins_everywhere(void **state BL_UNUSED)
     assert_int_equal(plan->on_failure, BL_ON_FAILURE_CONTINUE);
     assert_int_equal(plan->tasks[0].limits.coach_grace_ns, 0);
     assert_int_equal(plan->limits.drain_ns, 0);
-    /* Those of the command line are the feature's; a task keeps its own. */
+    /* The command line sets the feature's budget; a task keeps its own. */
     assert_int_equal(plan->limits.max_budget_tokens, 77);
     assert_true(plan->limits.max_budget_usd == 0.25);
     assert_int_equal(plan->tasks[0].limits.max_budget_tokens, 5);
@@ -144,7 +144,7 @@ static uint32_t parallel_of(const struct place *place, const char *more)
     return parallel;
 }
 
-static void a_recommendation_only_lowers_the_cap(void **state BL_UNUSED)
+static void recommendation_only_lowers_the_limit(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -160,7 +160,7 @@ static void a_recommendation_only_lowers_the_cap(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void the_defaults_are_those_of_the_book(void **state BL_UNUSED)
+static void defaults_match_the_documentation(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -259,7 +259,7 @@ static void E07_task_files_and_numbers_of_tasks(void **state BL_UNUSED)
     plans_make(&place);
     plans_task(&place, "A", "autobuild:\n  task_timeout: -3\n  max_turns: 99\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:5: E07 task_timeout: expected a duration above zero and at most 7 d "
+                 "tasks/A.md:5: E07 task_timeout: expected a duration above zero and at most 7d "
                  "such as 20ms, 90s or 1.5h (a number alone is seconds), found -3\ntasks/A.md:6: "
                  "E07 max_turns: expected a whole number from 1 to 50, found 99\n");
     plans_task(&place, "A", "");
@@ -278,47 +278,46 @@ static void E07_task_files_and_numbers_of_tasks(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void E08_a_task_sets_only_its_own_limits(void **state BL_UNUSED)
+static void E08_task_sets_only_its_own_limits(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
     plans_task(&place, "A", "belay:\n  limits: {parallel: 2, turnz: 3}\n  on_failure: continue\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:5: E08 parallel is a limit of the feature: it belongs into the "
-                 "feature file\ntasks/A.md:5: E08 unknown member \"turnz\" in limits; did you mean "
+                 "tasks/A.md:5: E08 parallel is a limit of the feature: set it in the feature "
+                 "file\ntasks/A.md:5: E08 unknown member \"turnz\" in limits; did you mean "
                  "\"turns\"?\ntasks/A.md:6: E08 unknown member \"on_failure\" in a task's belay; "
                  "expected one of player, coach, limits, verify\n");
     place_done(&place);
 }
 
-static void W_short_deadlines_are_told(void **state BL_UNUSED)
+static void W_short_deadlines_are_warnings(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
-    /* Once for all tasks that have it from the feature. */
+    /* One warning for all tasks that inherit it from the feature. */
     plans_expect(&place, PLAN_HEAD "belay:\n  limits:\n    task_timeout: 60s\n",
-                 PLAN_FILE ":8: warning: task_timeout (60 s) is below min_turn_budget (120 s): "
-                           "there is never a second turn\n");
+                 PLAN_FILE ":8: warning: task_timeout (1m) is below min_turn_budget (2m): "
+                           "there is no second turn\n");
     plans_task(&place, "A", "autobuild:\n  task_timeout: 5\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:5: warning: task_timeout (5 s) is below min_turn_budget (120 s): "
-                 "there is never a second turn\n");
+                 "tasks/A.md:5: warning: task_timeout (5 s) is below min_turn_budget (2m): "
+                 "there is no second turn\n");
     plans_expect(&place,
                  "id: FEAT-A\nname: n\ntasks:\n"
                  "- {id: B, file_path: tasks/B.md, estimated_minutes: 41}\n",
-                 PLAN_FILE ":4: warning: B is estimated at 41 minutes, its deadline is 2400 s: the "
-                           "deadline counts\n");
+                 PLAN_FILE
+                 ":4: warning: B is estimated at 41 minutes, but its deadline of 40m applies\n");
     place_done(&place);
 }
 
-SUITE(plan_limits, cmocka_unit_test(F30_the_declared_deadline_is_the_enforced_one),
+SUITE(plan_limits, cmocka_unit_test(F30_declared_deadline_is_enforced),
       cmocka_unit_test(deadlines_follow_the_precedence),
-      cmocka_unit_test(the_command_line_wins_everywhere),
-      cmocka_unit_test(a_recommendation_only_lowers_the_cap),
-      cmocka_unit_test(the_defaults_are_those_of_the_book),
-      cmocka_unit_test(E07_limits_are_in_range),
+      cmocka_unit_test(command_line_overrides_everything),
+      cmocka_unit_test(recommendation_only_lowers_the_limit),
+      cmocka_unit_test(defaults_match_the_documentation), cmocka_unit_test(E07_limits_are_in_range),
       cmocka_unit_test(E07_task_files_and_numbers_of_tasks),
-      cmocka_unit_test(E08_a_task_sets_only_its_own_limits),
-      cmocka_unit_test(W_short_deadlines_are_told));
+      cmocka_unit_test(E08_task_sets_only_its_own_limits),
+      cmocka_unit_test(W_short_deadlines_are_warnings));

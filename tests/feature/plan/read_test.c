@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- What the tests of plans share ----------------------------------------------------------- */
+/* ---- Shared by the tests of plans ------------------------------------------------------------ */
 
 void plans_make(struct place *place)
 {
@@ -103,28 +103,28 @@ static void E01_broken_yaml_has_line_and_column(void **state BL_UNUSED)
     plans_expect(&place, "id: FEAT-A\nname: [a\ntasks: 3\n",
                  PLAN_FILE ":3: E01 line 3, column 6: not well-formed: expected ',' or ']', found "
                            "':'\n");
-    plans_expect(&place, "", PLAN_FILE ":1: E01 this must be one YAML mapping, is null\n");
+    plans_expect(&place, "",
+                 PLAN_FILE ": E01 the file is empty; a plan needs an id, a name and tasks\n");
     plans_expect(&place, "- a\n- b\n",
-                 PLAN_FILE ":1: E01 this must be one YAML mapping, is a list\n");
+                 PLAN_FILE ":1: E01 expected one YAML mapping, found a list\n");
     plans_expect(&place, "a: b\n---\nc: d\n",
-                 PLAN_FILE ":2: E01 line 2, column 1: not well-formed: expected the end: one file "
-                           "holds one document, found '-'\n");
+                 PLAN_FILE ":2: E01 line 2, column 1: not well-formed: expected the end: only one "
+                           "document is allowed, found '-'\n");
     plans_expect(&place, "{\"id\": \"FEAT-A\",\n \"name\": \"x\" \"y\"}\n",
                  PLAN_FILE ":2: E01 line 2, column 14: not well-formed: expected ',' or '}', "
                            "found '\"'\n");
     place_done(&place);
 }
 
-static void E01_all_double_keys_are_told(void **state BL_UNUSED)
+static void E01_all_duplicate_keys_are_reported(void **state BL_UNUSED)
 {
     struct place place;
 
     plans_make(&place);
     plans_expect(&place, PLAN_HEAD "name: Again\nbelay:\n  limits: {turns: 1, turns: 2}\nid: X\n",
-                 PLAN_FILE
-                 ":6: E01 the key 'name' is here twice: it stands in line 2 already\n" PLAN_FILE
-                 ":8: E01 the key 'turns' is here twice: it stands in line 8 already\n" PLAN_FILE
-                 ":9: E01 the key 'id' is here twice: it stands in line 1 already\n");
+                 PLAN_FILE ":6: E01 duplicate key 'name' (first used in line 2)\n" PLAN_FILE
+                           ":8: E01 duplicate key 'turns' (first used in line 8)\n" PLAN_FILE
+                           ":9: E01 duplicate key 'id' (first used in line 1)\n");
     place_done(&place);
 }
 
@@ -209,7 +209,7 @@ static void E01_only_UTF_8_is_read(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void E01_what_is_no_file_cannot_be_read(void **state BL_UNUSED)
+static void E01_only_regular_files_are_read(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -221,7 +221,7 @@ static void E01_what_is_no_file_cannot_be_read(void **state BL_UNUSED)
     assert_int_equal(mkfifo(path, 0600), 0);
     plans_load(&place, NULL, &loaded);
     assert_string_equal(loaded.text.data,
-                        PLAN_FILE ":1: E01 the file cannot be read: it is not a regular file\n");
+                        PLAN_FILE ":1: E01 the file cannot be read: not a regular file\n");
     assert_int_equal(loaded.error.kind, BL_KIND_USAGE);
     plans_done(&loaded);
     assert_int_equal(unlink(path), 0);
@@ -229,11 +229,11 @@ static void E01_what_is_no_file_cannot_be_read(void **state BL_UNUSED)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:1: E01 the file cannot be read: it is not a regular file\n");
+                 "tasks/A.md:1: E01 the file cannot be read: not a regular file\n");
     place_done(&place);
 }
 
-static void scalars_are_read_by_the_key_s_type(void **state BL_UNUSED)
+static void scalars_are_read_by_the_type_of_their_key(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -268,7 +268,7 @@ static void scalars_are_read_by_the_key_s_type(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void a_plan_may_be_JSON(void **state BL_UNUSED)
+static void plan_may_be_JSON(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -290,11 +290,11 @@ static void a_plan_may_be_JSON(void **state BL_UNUSED)
     plans_expect(&place,
                  "{\"id\": \"FEAT-A\", \"name\": \"n\",\n \"id\": \"FEAT-A\", \"tasks\": "
                  "[{\"id\": \"A\", \"file_path\": \"tasks/A.md\"}]}",
-                 PLAN_FILE ":2: E01 the key 'id' is here twice: it stands in line 1 already\n");
+                 PLAN_FILE ":2: E01 duplicate key 'id' (first used in line 1)\n");
     place_done(&place);
 }
 
-static void problems_are_bounded_and_told_once(void **state BL_UNUSED)
+static void problems_are_bounded_and_reported_once(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -313,10 +313,10 @@ static void problems_are_bounded_and_told_once(void **state BL_UNUSED)
     BL_LIST_EACH (link, &loaded.problems)
         count++;
     assert_int_equal(count, 1001);
-    expect_in(bl_buffer_text(&loaded.text), "the rest is left out");
+    expect_in(bl_buffer_text(&loaded.text), "the rest is omitted");
     plans_done(&loaded);
     bl_buffer_done(&yaml);
-    /* Two aliases of one wrong mapping are one fault, in the line where that is written. */
+    /* Two aliases of one wrong mapping are one error, at the line of the mapping. */
     plans_expect(&place, "x: &x {max_steps: 0}\n" PLAN_HEAD "belay:\n  player: *x\n  coach: *x\n",
                  PLAN_FILE
                  ":1: E07 max_steps: expected a whole number from 1 to 1000000000, found 0\n");
@@ -324,9 +324,8 @@ static void problems_are_bounded_and_told_once(void **state BL_UNUSED)
 }
 
 SUITE(plan_read, cmocka_unit_test(E01_broken_yaml_has_line_and_column),
-      cmocka_unit_test(E01_all_double_keys_are_told),
+      cmocka_unit_test(E01_all_duplicate_keys_are_reported),
       cmocka_unit_test(E01_depth_and_aliases_are_limited), cmocka_unit_test(E01_sizes_are_limited),
-      cmocka_unit_test(E01_only_UTF_8_is_read),
-      cmocka_unit_test(E01_what_is_no_file_cannot_be_read),
-      cmocka_unit_test(scalars_are_read_by_the_key_s_type), cmocka_unit_test(a_plan_may_be_JSON),
-      cmocka_unit_test(problems_are_bounded_and_told_once));
+      cmocka_unit_test(E01_only_UTF_8_is_read), cmocka_unit_test(E01_only_regular_files_are_read),
+      cmocka_unit_test(scalars_are_read_by_the_type_of_their_key),
+      cmocka_unit_test(plan_may_be_JSON), cmocka_unit_test(problems_are_bounded_and_reported_once));

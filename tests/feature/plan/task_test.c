@@ -23,20 +23,20 @@ static void E02_tasks_have_ids_and_files(void **state BL_UNUSED)
         "file_path: ''}\n",
         PLAN_FILE
         ":4: E02 task 1 has no id\n" PLAN_FILE ":5: E02 B has no file_path\n" PLAN_FILE
-        ":6: E02 the id '-x' is not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or digit "
-        "first\n" PLAN_FILE
-        ":7: E02 the id b is that of the task in line 5 but for case\n" PLAN_FILE
-        ":8: E02 the id B is that of the task in line 5\n" PLAN_FILE
-        ":9: E02 task 6 must be a mapping with id and file_path, is a string\n" PLAN_FILE
-        ":10: E02 the id 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is "
-        "not usable: 1 to 64 of A-Z, a-z, 0-9, _ and -, a letter or digit first\n" PLAN_FILE
+        ":6: E02 invalid id '-x' (expected 1 to 64 of A-Z, a-z, 0-9, _ and -, starting with a "
+        "letter or digit)\n" PLAN_FILE
+        ":7: E02 the id b is already used in line 5, in other case\n" PLAN_FILE
+        ":8: E02 the id B is already used in line 5\n" PLAN_FILE
+        ":9: E02 task 6: expected a mapping with id and file_path, found a string\n" PLAN_FILE
+        ":10: E02 invalid id 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' "
+        "(expected 1 to 64 of A-Z, a-z, 0-9, _ and -, starting with a letter or digit)\n" PLAN_FILE
         ":10: E02 the file_path of "
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa is empty\ntasks/A.md:2: "
-        "E02 the id is 'A' here, and -x in the feature file\n");
+        "E02 the id is 'A' here, but -x in the feature file\n");
     place_done(&place);
 }
 
-static void E02_ids_agree_and_criteria_are_told_apart(void **state BL_UNUSED)
+static void E02_ids_agree_and_criteria_have_unique_ids(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -44,12 +44,12 @@ static void E02_ids_agree_and_criteria_are_told_apart(void **state BL_UNUSED)
     place_write(&place, "tasks/A.md",
                 "---\ntitle: t\nid: AA\n---\nText\n## Acceptance Criteria\n- one\n- AC-001: two\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:3: E02 the id is 'AA' here, and A in the feature file\n"
-                 "tasks/A.md:8: E02 the criterion AC-001 is there twice\n");
+                 "tasks/A.md:3: E02 the id is 'AA' here, but A in the feature file\n"
+                 "tasks/A.md:8: E02 duplicate criterion AC-001\n");
     place_done(&place);
 }
 
-static void E03_files_are_in_the_repository(void **state BL_UNUSED)
+static void E03_task_files_are_in_the_repository(void **state BL_UNUSED)
 {
     struct place place;
     char path[400], expected[2048];
@@ -63,12 +63,12 @@ static void E03_files_are_in_the_repository(void **state BL_UNUSED)
     assert_int_equal(symlink("loop.md", path), 0);
     snprintf(expected, sizeof expected,
              PLAN_FILE
-             ":4: E03 /etc/a.md is absolute: a file_path begins at the repository's "
-             "top\n" PLAN_FILE ":5: E03 ../out.md leaves the repository\n" PLAN_FILE
-             ":6: E03 tasks/A.txt is no .md file\n" PLAN_FILE
+             ":4: E03 /etc/a.md is absolute: file_path is relative to the top of the "
+             "repository\n" PLAN_FILE ":5: E03 ../out.md leaves the repository\n" PLAN_FILE
+             ":6: E03 tasks/A.txt is not a .md file\n" PLAN_FILE
              ":7: E03 tasks/folder.md is a directory\n" PLAN_FILE
-             ":8: E03 tasks/link.md leaves the repository: it leads to %s/out.md\n" PLAN_FILE
-             ":9: E03 there is no file tasks/none.md\n" PLAN_FILE
+             ":8: E03 tasks/link.md leaves the repository: it resolves to %s/out.md\n" PLAN_FILE
+             ":9: E03 no such file: tasks/none.md\n" PLAN_FILE
              ":10: E03 tasks is a directory\n" PLAN_FILE
              ":11: E03 tasks/loop.md cannot be reached: Too many levels of symbolic "
              "links\n",
@@ -84,7 +84,7 @@ static void E03_files_are_in_the_repository(void **state BL_UNUSED)
                  "- {id: G, file_path: tasks}\n"
                  "- {id: H, file_path: tasks/loop.md}\n",
                  expected);
-    /* A link that stays inside is fine, and so is a way round. */
+    /* A link that stays inside is valid, and so is a detour. */
     snprintf(path, sizeof path, "%s/tasks/inner.md", place.repository);
     assert_int_equal(symlink("A.md", path), 0);
     plans_expect(
@@ -95,7 +95,7 @@ static void E03_files_are_in_the_repository(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void E01_front_matter_is_there_and_whole(void **state BL_UNUSED)
+static void E01_front_matter_is_present_and_closed(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -103,25 +103,25 @@ static void E01_front_matter_is_there_and_whole(void **state BL_UNUSED)
     place_write(&place, "tasks/A.md", "# No front matter\n");
     place_write(&place, "tasks/B.md", "---\nid: B\nnever ended\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:1: E01 there is no front matter: a task file begins with a line ---, "
+                 "tasks/A.md:1: E01 missing front matter: a task file starts with a line ---, "
                  "then id: and title:, then a line ---\n"
-                 "tasks/B.md:1: E01 the front matter has no end: a line --- is missing\n");
+                 "tasks/B.md:1: E01 the front matter is not closed: a line --- is missing\n");
     place_write(&place, "tasks/A.md",
                 "---\nid: [A\n---\n## Acceptance Criteria\n- AC-1: a\n"
                 "- AC-1: b\n");
     place_write(&place, "tasks/B.md", "---\n- B\n---\n");
-    /* Broken YAML of one hides neither its own body nor the other. */
+    /* Invalid YAML in one file hides neither its body nor the other file. */
     plans_expect(&place, PLAN_HEAD,
                  "tasks/A.md:3: E01 line 3, column 1: not well-formed: expected ',' or ']', found "
                  "the end\n"
-                 "tasks/A.md:6: E02 the criterion AC-1 is there twice\n"
-                 "tasks/B.md:2: E01 this must be one YAML mapping, is a list\n");
+                 "tasks/A.md:6: E02 duplicate criterion AC-1\n"
+                 "tasks/B.md:2: E01 expected one YAML mapping, found a list\n");
     place_write(&place, "tasks/A.md",
                 "\xef\xbb\xbf---\r\nid: A\r\nid: A\r\n---\r\n\r\n"
                 "## Acceptance Criteria\r\n- x\r\n");
     plans_task(&place, "B", "");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:3: E01 the key 'id' is here twice: it stands in line 2 already\n");
+                 "tasks/A.md:3: E01 duplicate key 'id' (first used in line 2)\n");
     place_done(&place);
 }
 
@@ -142,7 +142,7 @@ static void E01_criteria_are_limited(void **state BL_UNUSED)
     place_done(&place);
 }
 
-/* The criteria of A as "ID|text" lines. */
+/* Checks the criteria of A, as "ID|text" lines. */
 static void expect_criteria(const struct place *place, const char *file, const char *expected)
 {
     struct loaded loaded;
@@ -204,7 +204,7 @@ static void deeper_lines_belong_to_the_item_above(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void criteria_may_stand_in_the_front_matter(void **state BL_UNUSED)
+static void criteria_may_be_in_the_front_matter(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -218,17 +218,17 @@ static void criteria_may_stand_in_the_front_matter(void **state BL_UNUSED)
                     "AC-001|first\nAC-002|second\n");
     expect_criteria(&place, "---\nid: A\nacceptance_criteria: It just works.\n---\n",
                     "AC-001|It just works.\n");
-    /* The body wins. */
+    /* The body takes precedence. */
     expect_criteria(&place,
                     "---\nid: A\nacceptance_criteria: no\n---\n## Acceptance Criteria\n- yes\n",
                     "AC-001|yes\n");
     place_write(&place, "tasks/A.md", "---\nid: A\nacceptance_criteria:\n- [a]\n---\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:4: E02 an acceptance criterion must be text, is a list\n");
+                 "tasks/A.md:4: E02 acceptance criterion: expected text, found a list\n");
     place_done(&place);
 }
 
-static void the_body_is_whole(void **state BL_UNUSED)
+static void body_is_complete(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -247,7 +247,7 @@ static void the_body_is_whole(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void manual_tasks_and_states_of_the_plan(void **state BL_UNUSED)
+static void manual_tasks_and_statuses_of_the_plan(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -275,7 +275,7 @@ static void manual_tasks_and_states_of_the_plan(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void W_no_criteria_and_other_dependencies(void **state BL_UNUSED)
+static void W_missing_criteria_and_different_dependencies(void **state BL_UNUSED)
 {
     struct place place;
 
@@ -283,17 +283,16 @@ static void W_no_criteria_and_other_dependencies(void **state BL_UNUSED)
     place_write(&place, "tasks/A.md", "---\nid: A\n---\nText\n");
     plans_task(&place, "B", "dependencies: [X]\n");
     plans_expect(&place, PLAN_HEAD,
-                 "tasks/A.md:1: warning: A has no acceptance criteria: the Coach has nothing to "
-                 "hold the work against\n"
-                 "tasks/B.md:4: warning: the dependencies here are not those of the feature file, "
-                 "which count\n");
+                 "tasks/A.md:1: warning: A has no acceptance criteria for the Coach to check\n"
+                 "tasks/B.md:4: warning: the dependencies differ from those in the feature file, "
+                 "which are used\n");
     plans_task(&place, "A", "dependencies: []\n");
     plans_task(&place, "B", "dependencies: A\n");
     plans_expect(&place, PLAN_HEAD, "");
     place_done(&place);
 }
 
-static void the_digest_is_of_all_files(void **state BL_UNUSED)
+static void digest_covers_all_files(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -319,13 +318,13 @@ static void the_digest_is_of_all_files(void **state BL_UNUSED)
 }
 
 SUITE(plan_task, cmocka_unit_test(E02_tasks_have_ids_and_files),
-      cmocka_unit_test(E02_ids_agree_and_criteria_are_told_apart),
-      cmocka_unit_test(E03_files_are_in_the_repository),
-      cmocka_unit_test(E01_front_matter_is_there_and_whole),
+      cmocka_unit_test(E02_ids_agree_and_criteria_have_unique_ids),
+      cmocka_unit_test(E03_task_files_are_in_the_repository),
+      cmocka_unit_test(E01_front_matter_is_present_and_closed),
       cmocka_unit_test(E01_criteria_are_limited),
       cmocka_unit_test(criteria_are_the_top_level_items),
       cmocka_unit_test(deeper_lines_belong_to_the_item_above),
-      cmocka_unit_test(criteria_may_stand_in_the_front_matter), cmocka_unit_test(the_body_is_whole),
-      cmocka_unit_test(manual_tasks_and_states_of_the_plan),
-      cmocka_unit_test(W_no_criteria_and_other_dependencies),
-      cmocka_unit_test(the_digest_is_of_all_files));
+      cmocka_unit_test(criteria_may_be_in_the_front_matter), cmocka_unit_test(body_is_complete),
+      cmocka_unit_test(manual_tasks_and_statuses_of_the_plan),
+      cmocka_unit_test(W_missing_criteria_and_different_dependencies),
+      cmocka_unit_test(digest_covers_all_files));

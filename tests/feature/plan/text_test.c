@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Nothing that a terminal would obey but the ends of lines. */
+/* Checks that the text has no terminal control characters except line ends. */
 static void check_plain(struct bl_text text)
 {
     assert_true(bl_utf8_valid(text));
@@ -66,40 +66,40 @@ static void validate_shows_waves_seats_and_deadlines(void **state BL_UNUSED)
     bl_buffer_init(&out, 1 << 20);
     assert_int_equal(bl_plan_text(loaded.plan, &out), 0);
     bl_buffer_append_byte(&out, '\0');
-    snprintf(expected, sizeof expected,
-             "FEAT-A: Login\n"
-             "  file: %s/" PLAN_FILE "\n"
-             "  plan: %s\n"
-             "  tasks: 2 in 2 waves, 2 at once (recommended_parallel 2)\n"
-             "  on failure: continue\n"
-             "  feature deadline: 7200 s\n"
-             "  budget: 2.5 USD\n"
-             "  budget: at least one seat is a command: what it does not report is unknown, and "
-             "not counted\n"
-             "wave 1\n"
-             "  A  Store\n"
-             "    deadline: 2400 s + 120 s coach grace (default); turns: 5; criteria: 1; "
-             "complexity: 4; estimate: 30 minutes\n"
-             "    player: agent one big, persona worker, auto, at most 200 steps\n"
-             "    coach: command sh -c exit 0; grace 2 s, sandbox off\n"
-             "    verify (600 s each): make test\n"
-             "wave 2\n"
-             "  B  Task B\n"
-             "    completed in the plan: not run, unless the store knows better\n"
-             "    deadline: 2400 s + 120 s coach grace (default); turns: 5; criteria: 1\n"
-             "    after: A\n"
-             "    player: agent one big, persona worker, auto, at most 200 steps\n"
-             "    coach: command sh -c exit 0; grace 2 s, sandbox off\n"
-             "    verify (600 s each): make test\n"
-             "  gate: make smoke (exit 0 within 120 s)\n",
-             place.repository, loaded.plan->digest);
+    snprintf(
+        expected, sizeof expected,
+        "FEAT-A: Login\n"
+        "  file: %s/" PLAN_FILE "\n"
+        "  plan: %s\n"
+        "  tasks: 2 in 2 waves, 2 at once (recommended_parallel 2)\n"
+        "  on failure: continue\n"
+        "  feature deadline: 2h\n"
+        "  budget: 2.5 USD\n"
+        "  budget: at least one seat is a command: usage that it does not report is not counted\n"
+        "wave 1\n"
+        "  A  Store\n"
+        "    deadline: 40m + 2m coach grace (default); turns: 5; criteria: 1; "
+        "complexity: 4; estimate: 30 minutes\n"
+        "    player: agent one big, persona worker, auto, at most 200 steps\n"
+        "    coach: command sh -c exit 0; grace 2 s, sandbox off\n"
+        "    verify (10m each): make test\n"
+        "wave 2\n"
+        "  B  Task B\n"
+        "    completed in the plan: does not run, unless the store has another state\n"
+        "    deadline: 40m + 2m coach grace (default); turns: 5; criteria: 1\n"
+        "    after: A\n"
+        "    player: agent one big, persona worker, auto, at most 200 steps\n"
+        "    coach: command sh -c exit 0; grace 2 s, sandbox off\n"
+        "    verify (10m each): make test\n"
+        "  gate: make smoke (exit 0 within 2m)\n",
+        place.repository, loaded.plan->digest);
     assert_string_equal(out.data, expected);
     bl_buffer_done(&out);
     plans_done(&loaded);
     place_done(&place);
 }
 
-static void the_plan_as_JSON(void **state BL_UNUSED)
+static void plan_is_written_as_JSON(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -139,7 +139,7 @@ static void the_plan_as_JSON(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void a_task_s_own_budget_is_shown(void **state BL_UNUSED)
+static void budget_of_a_task_is_shown(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -150,9 +150,8 @@ static void a_task_s_own_budget_is_shown(void **state BL_UNUSED)
     plans_accept(&place, PLAN_HEAD, &loaded);
     bl_buffer_init(&out, 1 << 20);
     assert_int_equal(bl_plan_text(loaded.plan, &out), 0);
-    expect_in(bl_buffer_text(&out),
-              "    budget: 900 tokens\n    budget: its player is a command: what it does not "
-              "report is unknown, and not counted\n");
+    expect_in(bl_buffer_text(&out), "    budget: 900 tokens\n    budget: its player is a command: "
+                                    "usage that it does not report is not counted\n");
     expect_in(bl_buffer_text(&out), "  budget: none\n");
     expect_in(bl_buffer_text(&out), "the Coach decides alone");
     bl_buffer_done(&out);
@@ -176,7 +175,7 @@ static void hostile_text_is_shown_escaped(void **state BL_UNUSED)
     assert_int_equal(bl_plan_text(loaded.plan, &out), 0);
     check_plain(bl_buffer_text(&out));
     expect_in(bl_buffer_text(&out), "FEAT-A: a\\x1b[2Jb\\nc\\u009b\\u202e<script>\n");
-    /* JSON has it as it is, in JSON's own escapes. */
+    /* JSON has the original text, with JSON's own escapes. */
     const struct bl_json *json = write_plan(&loaded);
     expect_at(json, "/tasks/0/name", "\"x\\ry\x7f\"");
     plans_done(&loaded);
@@ -199,7 +198,7 @@ static void hostile_text_is_shown_escaped(void **state BL_UNUSED)
     place_done(&place);
 }
 
-static void a_full_buffer_is_said(void **state BL_UNUSED)
+static void full_buffer_is_an_error(void **state BL_UNUSED)
 {
     struct place place;
     struct loaded loaded;
@@ -216,5 +215,5 @@ static void a_full_buffer_is_said(void **state BL_UNUSED)
 }
 
 SUITE(plan_text, cmocka_unit_test(validate_shows_waves_seats_and_deadlines),
-      cmocka_unit_test(the_plan_as_JSON), cmocka_unit_test(a_task_s_own_budget_is_shown),
-      cmocka_unit_test(hostile_text_is_shown_escaped), cmocka_unit_test(a_full_buffer_is_said));
+      cmocka_unit_test(plan_is_written_as_JSON), cmocka_unit_test(budget_of_a_task_is_shown),
+      cmocka_unit_test(hostile_text_is_shown_escaped), cmocka_unit_test(full_buffer_is_an_error));

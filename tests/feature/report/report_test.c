@@ -6,7 +6,7 @@
 
 #include "feature/report/report.h"
 
-/* What nobody should put into a name, as JSON text. */
+/* A hostile name, as JSON text. */
 #define HOSTILE    "<script>alert(1)</script>\\\"'&<img src=x onerror=y>\\u001b[31m\\u202e"
 #define TIME(rest) "\"2026-11-16T10:" rest ".000Z\""
 
@@ -109,8 +109,7 @@ static void put_stopped(struct scene *scene)
         "\"requested_at\":" TIME("00:53") ",\"quiet_ms\":10,\"survivors\":0,\"units\":[]}");
 }
 
-/* Two waves, a task whose name is a script, two attempts that were stopped, and a feature that
- * was. */
+/* Two waves, a task whose name is a script, two stopped attempts, and a stopped feature. */
 static void put_feature(struct scene *scene)
 {
     put(scene, "feature",
@@ -170,7 +169,7 @@ static void end_string(struct bl_buffer *text)
 
 /* ---- F50 ------------------------------------------------------------------------------------- */
 
-static void F50_a_script_in_a_name_is_text_and_the_file_is_whole(void **state)
+static void F50_script_in_a_name_is_text_and_the_file_is_complete(void **state)
 {
     struct scene scene;
     (void)state;
@@ -184,7 +183,7 @@ static void F50_a_script_in_a_name_is_text_and_the_file_is_whole(void **state)
     scene_end(&scene);
 }
 
-static void F50_nothing_outside_is_referred_to(void **state)
+static void F50_report_has_no_external_references(void **state)
 {
     static const char *const outside[] = {"://",  "src=\"",  "url(",    "@import", "<link",
                                           "<img", "<iframe", "<object", "<svg",    "javascript:"};
@@ -199,7 +198,7 @@ static void F50_nothing_outside_is_referred_to(void **state)
     scene_end(&scene);
 }
 
-static void F50_one_lane_for_each_wave(void **state)
+static void F50_each_wave_has_one_lane(void **state)
 {
     struct scene scene;
     (void)state;
@@ -234,7 +233,7 @@ static void F50_every_stop_has_its_receipt(void **state)
         assert_int_equal(count_in(&scene.html, receipts[i]), 1);
         assert_int_equal(count_in(&scene.text, line), 1);
     }
-    /* Reason and origin once, where they are the same. */
+    /* Reason and origin appear once if they are equal. */
     assert_int_equal(count_in(&scene.text, "\n    user\n"), 1);
     assert_int_equal(count_in(&scene.text, "\n    timeout, by timer\n"), 1);
     assert_int_equal(count_in(&scene.html, "attempt 2: user <"), 1);
@@ -269,14 +268,14 @@ static void F50_text_and_html_give_the_same_numbers(void **state)
         assert_string_equal(html, rows[i].numbers);
         assert_string_equal(text, rows[i].numbers);
     }
-    assert_int_equal(count_in(&scene.html, "2400 s + 120 s coach grace"), 2);
-    assert_int_equal(count_in(&scene.text, "2400 s + 120 s coach grace"), 1);
+    assert_int_equal(count_in(&scene.html, "40m + 2m coach grace"), 2);
+    assert_int_equal(count_in(&scene.text, "40m + 2m coach grace"), 1);
     assert_int_equal(count_in(&scene.html, "completed: approved, not verified"), 3);
     assert_int_equal(count_in(&scene.text, "completed: approved, not verified"), 1);
     scene_end(&scene);
 }
 
-/* ---- Hostile text, and the edges ------------------------------------------------------------- */
+/* ---- Hostile text and edge cases ------------------------------------------------------------- */
 
 static void check_plain(const struct bl_buffer *out)
 {
@@ -302,7 +301,7 @@ static void hostile_text_is_shown_escaped(void **state)
     scene_end(&scene);
 }
 
-static void a_turn_shows_what_player_and_coach_said(void **state)
+static void turn_shows_the_words_of_player_and_coach(void **state)
 {
     struct scene scene;
     (void)state;
@@ -356,7 +355,7 @@ static void invalid_utf8_is_replaced(void **state)
     bl_buffer_done(&text);
 }
 
-static void a_feature_of_which_nothing_is_known_has_a_report(void **state)
+static void feature_without_records_has_a_report(void **state)
 {
     struct scene scene;
     (void)state;
@@ -385,7 +384,7 @@ static void lines_of_the_text_have_80_columns(void **state)
     scene_print(&scene);
     rest = bl_buffer_text(&scene.text);
     while (bl_text_split(&rest, '\n', &line)) {
-        /* One word of a stranger may be as long as it likes. */
+        /* A single untrusted word may exceed the width. */
         if (bl_utf8_count(line) > 80 && bl_text_find(line, BL_TEXT("<script>")) < 0)
             fail_msg("%zu columns: %.*s", bl_utf8_count(line), (int)line.size, line.data);
     }
@@ -393,8 +392,8 @@ static void lines_of_the_text_have_80_columns(void **state)
     scene_end(&scene);
 }
 
-/* Of a newer belay, and damaged: what is there is shown, and what is not is not made up. */
-static void a_receipt_that_is_newer_or_damaged_is_shown_without_claims(void **state)
+/* From a newer belay, or damaged: known values are shown, and nothing is invented. */
+static void newer_or_damaged_receipt_is_shown_without_claims(void **state)
 {
     struct scene scene;
     (void)state;
@@ -412,7 +411,7 @@ static void a_receipt_that_is_newer_or_damaged_is_shown_without_claims(void **st
     assert_int_equal(count_in(&scene.html, "Nothing left running"), 0);
     assert_int_equal(count_in(&scene.text,
                               "2026-11-16T10:00:07.500Z  run_9\n    weather, by " REPORT_UNKNOWN
-                              "\n    Stopped. Could not verify: the reason is not known.\n"
+                              "\n    Stopped. Could not verify: reason unknown.\n"
                               "    receipt rcp_new: mechanism vm, survivors " REPORT_UNKNOWN "\n"),
                      1);
     assert_int_equal(count_in(&scene.html,
@@ -424,13 +423,13 @@ static void a_receipt_that_is_newer_or_damaged_is_shown_without_claims(void **st
     assert_int_equal(count_in(&scene.html, REPORT_UNKNOWN " ms"), 2);
     assert_int_equal(count_in(&scene.text,
                               "    moon, by " REPORT_UNKNOWN
-                              "\n    No receipt: nothing of it was running.\n"
+                              "\n    No receipt: nothing was running.\n"
                               "    checkpoint: turn 2, dreaming, half, 1 uncommitted file\n"),
                      1);
     scene_end(&scene);
 }
 
-static void a_night_between_two_attempts_is_a_short_break(void **state)
+static void night_between_two_attempts_is_a_short_break(void **state)
 {
     struct report report;
     struct scene scene;
@@ -456,7 +455,7 @@ static void a_night_between_two_attempts_is_a_short_break(void **state)
     scene_end(&scene);
 }
 
-static void a_report_that_does_not_fit_says_so(void **state)
+static void report_that_does_not_fit_is_an_error(void **state)
 {
     struct scene scene;
     struct bl_buffer small;
@@ -473,8 +472,8 @@ static void a_report_that_does_not_fit_says_so(void **state)
     scene_end(&scene);
 }
 
-/* The largest plan, five turns each. */
-static void a_report_of_500_tasks_is_made(void **state)
+/* The largest plan, with five turns per task. */
+static void report_of_500_tasks_is_made(void **state)
 {
     unsigned long tasks = suite_rounds(100, 500);
     struct scene scene;
@@ -499,17 +498,17 @@ static void a_report_of_500_tasks_is_made(void **state)
     scene_end(&scene);
 }
 
-SUITE(report, cmocka_unit_test(F50_a_script_in_a_name_is_text_and_the_file_is_whole),
-      cmocka_unit_test(F50_nothing_outside_is_referred_to),
-      cmocka_unit_test(F50_one_lane_for_each_wave),
+SUITE(report, cmocka_unit_test(F50_script_in_a_name_is_text_and_the_file_is_complete),
+      cmocka_unit_test(F50_report_has_no_external_references),
+      cmocka_unit_test(F50_each_wave_has_one_lane),
       cmocka_unit_test(F50_every_stop_has_its_receipt),
       cmocka_unit_test(F50_text_and_html_give_the_same_numbers),
       cmocka_unit_test(hostile_text_is_shown_escaped),
-      cmocka_unit_test(a_turn_shows_what_player_and_coach_said),
+      cmocka_unit_test(turn_shows_the_words_of_player_and_coach),
       cmocka_unit_test(invalid_utf8_is_replaced),
-      cmocka_unit_test(a_feature_of_which_nothing_is_known_has_a_report),
+      cmocka_unit_test(feature_without_records_has_a_report),
       cmocka_unit_test(lines_of_the_text_have_80_columns),
-      cmocka_unit_test(a_receipt_that_is_newer_or_damaged_is_shown_without_claims),
-      cmocka_unit_test(a_night_between_two_attempts_is_a_short_break),
-      cmocka_unit_test(a_report_that_does_not_fit_says_so),
-      cmocka_unit_test(a_report_of_500_tasks_is_made));
+      cmocka_unit_test(newer_or_damaged_receipt_is_shown_without_claims),
+      cmocka_unit_test(night_between_two_attempts_is_a_short_break),
+      cmocka_unit_test(report_that_does_not_fit_is_an_error),
+      cmocka_unit_test(report_of_500_tasks_is_made));

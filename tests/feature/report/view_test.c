@@ -89,7 +89,7 @@ static size_t count_of(const struct bl_list *list)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static void tasks_stand_in_the_order_of_the_plan(void **state)
+static void tasks_are_in_plan_order(void **state)
 {
     struct scene scene;
     (void)state;
@@ -110,7 +110,7 @@ static void tasks_stand_in_the_order_of_the_plan(void **state)
     scene_end(&scene);
 }
 
-static void what_the_plan_says_stands_until_the_row_says_more(void **state)
+static void values_of_the_plan_apply_until_the_row_has_others(void **state)
 {
     struct scene scene;
     (void)state;
@@ -130,7 +130,7 @@ static void what_the_plan_says_stands_until_the_row_says_more(void **state)
     scene_end(&scene);
 }
 
-static void sums_and_counts_are_those_of_the_tasks(void **state)
+static void sums_and_counts_match_the_tasks(void **state)
 {
     struct scene scene;
     (void)state;
@@ -149,7 +149,7 @@ static void sums_and_counts_are_those_of_the_tasks(void **state)
     scene_end(&scene);
 }
 
-static void receipts_of_earlier_runs_stand_apart(void **state)
+static void receipts_of_earlier_runs_are_separate(void **state)
 {
     struct scene scene;
     (void)state;
@@ -165,7 +165,7 @@ static void receipts_of_earlier_runs_stand_apart(void **state)
     scene_end(&scene);
 }
 
-static void a_running_task_has_the_time_of_the_view(void **state)
+static void running_task_has_the_time_of_the_view(void **state)
 {
     char row[512], started[32];
     struct scene scene;
@@ -195,7 +195,7 @@ static void a_running_task_has_the_time_of_the_view(void **state)
     scene_end(&scene);
 }
 
-static void turns_come_oldest_first(void **state)
+static void turns_are_sorted_oldest_first(void **state)
 {
     struct scene scene;
     (void)state;
@@ -220,7 +220,7 @@ static void turns_come_oldest_first(void **state)
     scene_end(&scene);
 }
 
-static void a_wave_without_its_gate_is_unverified(void **state)
+static void wave_with_an_absent_gate_is_unverified(void **state)
 {
     struct scene scene;
     (void)state;
@@ -231,9 +231,9 @@ static void a_wave_without_its_gate_is_unverified(void **state)
     scene_end(&scene);
 }
 
-/* ---- What is half there, or wrong ------------------------------------------------------------ */
+/* ---- Incomplete and invalid records ---------------------------------------------------------- */
 
-static void nothing_on_record_is_a_view_of_nothing(void **state)
+static void no_records_make_an_empty_view(void **state)
 {
     struct scene scene;
     (void)state;
@@ -246,7 +246,7 @@ static void nothing_on_record_is_a_view_of_nothing(void **state)
     scene_end(&scene);
 }
 
-static void a_feature_without_plan_or_row_can_be_looked_at(void **state)
+static void feature_without_plan_or_row_can_be_viewed(void **state)
 {
     struct scene scene;
     (void)state;
@@ -268,7 +268,7 @@ static void a_feature_without_plan_or_row_can_be_looked_at(void **state)
     scene_end(&scene);
 }
 
-static void wrong_types_are_not_known_and_no_crash(void **state)
+static void members_of_wrong_types_are_unknown(void **state)
 {
     static const char *const names[] = {"feature", "plan",       "task/A",      "wave/1",
                                         "wave/x",  "turn/A/1/1", "attempt/A/1", "receipt/r"};
@@ -306,7 +306,7 @@ static void wrong_types_are_not_known_and_no_crash(void **state)
     }
 }
 
-static void a_record_that_cannot_be_read_is_told_of(void **state)
+static void unreadable_record_is_a_warning(void **state)
 {
     struct scene scene;
     (void)state;
@@ -319,7 +319,7 @@ static void a_record_that_cannot_be_read_is_told_of(void **state)
     scene_end(&scene);
 }
 
-static void times_are_read_as_they_are_written(void **state)
+static void times_are_read_as_written(void **state)
 {
     static const int64_t times_ms[] = {
         0, 951782400000, 1709164800123, 1800000000999, 4102444799000, 1763287207000};
@@ -349,7 +349,7 @@ static void times_are_read_as_they_are_written(void **state)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* The object of an envelope, read again. */
+/* Returns the object of an envelope, parsed again. */
 static const struct bl_json *written(struct scene *scene, const struct bl_feature_view *view,
                                      const char *before, const char *after)
 {
@@ -381,15 +381,16 @@ static void check_names(const struct bl_json *object, const char *names)
     assert_int_equal(rest.size, 0);
 }
 
-static void the_envelope_has_just_the_members_that_are_promised(void **state)
+static void envelope_has_exactly_the_specified_members(void **state)
 {
     struct scene scene;
     (void)state;
     scene_begin(&scene);
     put_usual(&scene);
     const struct bl_json *value = written(&scene, scene_view(&scene), "", "");
-    check_names(value, "feature run_id state plan_digest base_commit result_branch result_commit "
-                       "waves counts unverified usage spent receipts warnings");
+    check_names(value,
+                "feature run_id state plan_digest base_commit result_branch result_commit "
+                "waves counts deadline_s deadline_left_s unverified usage spent receipts warnings");
     const struct bl_json *wave = bl_json_pointer(value, BL_TEXT("/waves/0"));
     check_names(wave, "n state gate tasks");
     check_names(bl_json_pointer(wave, BL_TEXT("/tasks/1")),
@@ -403,7 +404,7 @@ static void the_envelope_has_just_the_members_that_are_promised(void **state)
     scene_end(&scene);
 }
 
-static void what_is_not_known_is_null_and_never_0(void **state)
+static void unknown_value_is_null_and_never_0(void **state)
 {
     struct scene scene;
     (void)state;
@@ -423,7 +424,7 @@ static void what_is_not_known_is_null_and_never_0(void **state)
     scene_end(&scene);
 }
 
-static void a_task_that_waits_has_no_deadline_yet(void **state)
+static void waiting_task_has_no_deadline(void **state)
 {
     struct scene scene;
     (void)state;
@@ -446,7 +447,7 @@ static void a_task_that_waits_has_no_deadline_yet(void **state)
     scene_end(&scene);
 }
 
-static void usage_is_of_approved_tasks_and_spent_of_all(void **state)
+static void usage_covers_approved_tasks_and_spent_covers_all(void **state)
 {
     struct scene scene;
     int64_t used, spent;
@@ -461,7 +462,7 @@ static void usage_is_of_approved_tasks_and_spent_of_all(void **state)
     scene_end(&scene);
 }
 
-/* Holds a value against docs/schemas/NAME.json. */
+/* Checks a value against docs/schemas/NAME.json. */
 static void check_schema(struct scene *scene, const char *name, const struct bl_json *value)
 {
     char path[4096];
@@ -487,7 +488,7 @@ static void check_schema(struct scene *scene, const char *name, const struct bl_
     bl_free((void *)text.data);
 }
 
-static void the_envelope_fits_its_schema(void **state)
+static void envelope_matches_its_schema(void **state)
 {
     struct scene scene;
     (void)state;
@@ -518,7 +519,7 @@ static void the_envelope_fits_its_schema(void **state)
     scene_end(&scene);
 }
 
-static void events_fit_their_schema(void **state)
+static void events_match_their_schema(void **state)
 {
     static const char *const events[] = {
         "\"type\":\"feature_started\",\"task\":null,\"resumed\":false,\"base_commit\":"
@@ -561,7 +562,7 @@ static void check_words(struct bl_task_view *task, const char *expected)
     bl_arena_done(&arena);
 }
 
-static void F43_without_commands_a_task_reads_approved_not_verified(void **state)
+static void F43_task_without_commands_is_approved_not_verified(void **state)
 {
     struct bl_task_view task = {.row.state = BL_TASK_APPROVED,
                                 .row.decision = BL_DECISION_APPROVED,
@@ -582,7 +583,7 @@ static void F43_without_commands_a_task_reads_approved_not_verified(void **state
     check_words(&task, "approved 2 s late, not verified");
 }
 
-static void people_are_told_how_a_task_ended_and_why(void **state)
+static void text_shows_how_a_task_ended_and_why(void **state)
 {
     struct bl_task_view task = {.row.state = BL_TASK_TIMED_OUT,
                                 .row.decision = BL_DECISION_TIMEOUT,
@@ -605,25 +606,24 @@ static void people_are_told_how_a_task_ended_and_why(void **state)
     check_words(&task, "queued");
     task = (struct bl_task_view){.row.state = BL_TASK_COMPLETED,
                                  .row.decision = BL_DECISION_ALREADY_COMPLETED};
-    check_words(&task, "completed before");
+    check_words(&task, "already completed");
 }
 
-SUITE(view, cmocka_unit_test(tasks_stand_in_the_order_of_the_plan),
-      cmocka_unit_test(what_the_plan_says_stands_until_the_row_says_more),
-      cmocka_unit_test(sums_and_counts_are_those_of_the_tasks),
-      cmocka_unit_test(receipts_of_earlier_runs_stand_apart),
-      cmocka_unit_test(a_running_task_has_the_time_of_the_view),
-      cmocka_unit_test(turns_come_oldest_first),
-      cmocka_unit_test(a_wave_without_its_gate_is_unverified),
-      cmocka_unit_test(nothing_on_record_is_a_view_of_nothing),
-      cmocka_unit_test(a_feature_without_plan_or_row_can_be_looked_at),
-      cmocka_unit_test(wrong_types_are_not_known_and_no_crash),
-      cmocka_unit_test(a_record_that_cannot_be_read_is_told_of),
-      cmocka_unit_test(times_are_read_as_they_are_written),
-      cmocka_unit_test(the_envelope_has_just_the_members_that_are_promised),
-      cmocka_unit_test(what_is_not_known_is_null_and_never_0),
-      cmocka_unit_test(a_task_that_waits_has_no_deadline_yet),
-      cmocka_unit_test(usage_is_of_approved_tasks_and_spent_of_all),
-      cmocka_unit_test(the_envelope_fits_its_schema), cmocka_unit_test(events_fit_their_schema),
-      cmocka_unit_test(F43_without_commands_a_task_reads_approved_not_verified),
-      cmocka_unit_test(people_are_told_how_a_task_ended_and_why));
+SUITE(view, cmocka_unit_test(tasks_are_in_plan_order),
+      cmocka_unit_test(values_of_the_plan_apply_until_the_row_has_others),
+      cmocka_unit_test(sums_and_counts_match_the_tasks),
+      cmocka_unit_test(receipts_of_earlier_runs_are_separate),
+      cmocka_unit_test(running_task_has_the_time_of_the_view),
+      cmocka_unit_test(turns_are_sorted_oldest_first),
+      cmocka_unit_test(wave_with_an_absent_gate_is_unverified),
+      cmocka_unit_test(no_records_make_an_empty_view),
+      cmocka_unit_test(feature_without_plan_or_row_can_be_viewed),
+      cmocka_unit_test(members_of_wrong_types_are_unknown),
+      cmocka_unit_test(unreadable_record_is_a_warning), cmocka_unit_test(times_are_read_as_written),
+      cmocka_unit_test(envelope_has_exactly_the_specified_members),
+      cmocka_unit_test(unknown_value_is_null_and_never_0),
+      cmocka_unit_test(waiting_task_has_no_deadline),
+      cmocka_unit_test(usage_covers_approved_tasks_and_spent_covers_all),
+      cmocka_unit_test(envelope_matches_its_schema), cmocka_unit_test(events_match_their_schema),
+      cmocka_unit_test(F43_task_without_commands_is_approved_not_verified),
+      cmocka_unit_test(text_shows_how_a_task_ended_and_why));

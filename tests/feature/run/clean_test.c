@@ -10,7 +10,7 @@ static struct bl_store *open_store(struct scene *scene)
     return store;
 }
 
-/* The store knows the feature, and the rows of its tasks. */
+/* Puts the feature and the rows of its tasks into the store. */
 static void put_feature(struct scene *scene, struct bl_store *store, const char *const *tasks)
 {
     struct bl_store_feature_options options = {
@@ -110,13 +110,13 @@ static void look_at_cleaning(struct scene *scene)
     bl_store_close(store);
 }
 
-static void F49_clean_removes_1_of_5_and_says_why(void **state)
+static void F49_clean_removes_1_of_5_and_gives_reasons(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_cleaning);
 }
 
-/* The branch is merged; what was committed beside it is nowhere else. */
+/* The branch is merged; the commits beside it are nowhere else. */
 static void look_at_detached(struct scene *scene)
 {
     static const char *const tasks[] = {"A", NULL};
@@ -138,7 +138,7 @@ static void look_at_detached(struct scene *scene)
     bl_store_close(store);
 }
 
-static void F49_a_worktree_with_commits_beside_its_branch_stays(void **state)
+static void F49_worktree_with_commits_beside_its_branch_stays(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_detached);
@@ -165,7 +165,7 @@ static void look_at_result(struct scene *scene)
         strcmp(scene_output(scene, "git for-each-ref refs/heads; ls .belay; git worktree list | wc "
                                    "-l"),
                git_text(&scene->arena, "%s commit\trefs/heads/main\n1", result.commit)) == 0);
-    /* Nothing is left: that is no error. */
+    /* Nothing to clean is not an error. */
     CHECK_EQUAL(bl_feature_clean(store, &scene->arena, scene->place.repository, "F", false, &items,
                                  &scene->error),
                 0);
@@ -176,12 +176,12 @@ static void look_at_result(struct scene *scene)
     bl_store_close(store);
 }
 
-static void F49_the_result_goes_when_a_branch_of_the_user_has_it(void **state)
+static void F49_result_is_removed_when_a_branch_of_the_user_has_it(void **state)
 {
     (void)state;
     scene_play(NULL, look_at_result);
 }
 
-SUITE(clean, cmocka_unit_test(F49_clean_removes_1_of_5_and_says_why),
-      cmocka_unit_test(F49_a_worktree_with_commits_beside_its_branch_stays),
-      cmocka_unit_test(F49_the_result_goes_when_a_branch_of_the_user_has_it));
+SUITE(clean, cmocka_unit_test(F49_clean_removes_1_of_5_and_gives_reasons),
+      cmocka_unit_test(F49_worktree_with_commits_beside_its_branch_stays),
+      cmocka_unit_test(F49_result_is_removed_when_a_branch_of_the_user_has_it));

@@ -1,11 +1,12 @@
 #include "helpers.h"
 
-/* Every member, each with a value of its own. */
+/* Every member with its own value. */
 static const char full[] =
     "{\"id\":\"A\",\"name\":\"First\",\"wave\":2,\"state\":\"timed_out\",\"decision\":\"timeout\","
     "\"attempt\":3,\"turn\":4,\"turns_counted\":5,\"turns_max\":6,\"phase\":\"coach\","
     "\"verified\":\"passed\",\"started_at\":\"2026-11-16T10:00:00.001Z\","
-    "\"ended_at\":\"2026-11-16T10:00:00.020Z\",\"elapsed_s\":7.5,\"deadline_s\":8.5,"
+    "\"ended_at\":\"2026-11-16T10:00:00.020Z\",\"deadline_at\":\"2026-11-16T10:40:00.000Z\","
+    "\"held_left_s\":6.5,\"elapsed_s\":7.5,\"deadline_s\":8.5,"
     "\"deadline_source\":\"plan\",\"grace_s\":9.5,"
     "\"last_activity_at\":\"2026-11-16T10:00:00.300Z\",\"last_activity\":\"tool\","
     "\"branch\":\"belay/F/A\",\"base_commit\":\"ba5e\",\"head_commit\":\"4ead\",\"merged\":true,"
@@ -21,7 +22,8 @@ static const char full[] =
 static const char empty[] =
     "{\"id\":\"\",\"name\":\"\",\"wave\":0,\"state\":\"pending\",\"decision\":null,"
     "\"attempt\":0,\"turn\":0,\"turns_counted\":0,\"turns_max\":null,\"phase\":null,"
-    "\"verified\":null,\"started_at\":null,\"ended_at\":null,\"elapsed_s\":null,"
+    "\"verified\":null,\"started_at\":null,\"ended_at\":null,\"deadline_at\":null,"
+    "\"held_left_s\":null,\"elapsed_s\":null,"
     "\"deadline_s\":null,\"deadline_source\":null,\"grace_s\":0.0,\"last_activity_at\":null,"
     "\"last_activity\":null,\"branch\":null,\"base_commit\":null,\"head_commit\":null,"
     "\"merged\":false,\"merged_at\":null,\"worktree\":null,\"dirty\":null,\"reason\":null,"
@@ -60,13 +62,13 @@ static void row_check(const char *source, const char *expected)
     bl_arena_done(&arena);
 }
 
-static void every_member_of_a_row_is_written_as_it_was_read(void **state)
+static void every_member_of_a_row_is_written_as_read(void **state)
 {
     (void)state;
     row_check(full, full);
 }
 
-static void what_is_missing_in_a_row_is_not_known(void **state)
+static void missing_members_of_a_row_are_unknown(void **state)
 {
     (void)state;
     row_check("{}", empty);
@@ -81,13 +83,13 @@ static void what_is_missing_in_a_row_is_not_known(void **state)
     "\"result_branch\":\"belay/F/_result\",\"result_commit\":null,"                                \
     "\"started_at\":\"2026-11-16T10:00:00.000Z\",\"ended_at\":null,\"reason\":\"user\","           \
     "\"origin\":\"SIGINT\",\"exit_code\":" exit_code ",\"parallel\":2,"                            \
-    "\"feature_deadline_s\":1.5,\"receipt\":\"rcp_a\",\"unverified\":true,"                        \
+    "\"feature_deadline_s\":1.5,\"deadline_at\":null,\"receipt\":\"rcp_a\",\"unverified\":true,"   \
     "\"error\":{\"kind\":\"feature\",\"operation\":\"o\",\"target\":\"t\",\"retryable\":false,"    \
     "\"message\":\"m\",\"hint\":\"h\"},\"tasks_done\":3,\"tasks_total\":4,\"spent\":{"             \
     "\"input_tokens\":1,\"output_tokens\":2,\"cost_usd\":0.5,\"cost_usd_max\":0.5}," more          \
     "\"warnings\":[\"one\",\"two\"]}"
 
-static void the_row_of_a_feature_is_written_as_it_was_read(void **state)
+static void feature_row_is_written_as_read(void **state)
 {
     struct bl_arena arena = {0};
     struct feature_record record;
@@ -96,7 +98,7 @@ static void the_row_of_a_feature_is_written_as_it_was_read(void **state)
                    &record);
     assert_string_equal(record_json(&arena, &feature_row_record, &record).data,
                         FEATURE("null", ""));
-    /* As stores have it where it ran with an older belay, or with a newer one. */
+    /* As an older or a newer belay wrote it. */
     bl_record_take(&arena, &feature_row_record,
                    row_json(&arena, BL_TEXT(FEATURE("-1", "\"newer\":{},"))), &record);
     assert_int_equal(record.view.exit_code, -1);
@@ -105,7 +107,7 @@ static void the_row_of_a_feature_is_written_as_it_was_read(void **state)
     bl_arena_done(&arena);
 }
 
-static void the_row_of_a_wave_is_written_as_it_was_read(void **state)
+static void wave_row_is_written_as_read(void **state)
 {
     static const char *const rows[] = {
         "{\"n\":2,\"state\":\"unverified\",\"gate\":\"absent\","
@@ -143,7 +145,7 @@ static void the_row_of_a_wave_is_written_as_it_was_read(void **state)
     "\"f\","                                                                                       \
     "\"spent\":{\"input_tokens\":1,\"output_tokens\":2,\"cost_usd\":0.5,\"cost_usd_max\":0.5}}"
 
-static void a_turn_is_written_as_it_was_read(void **state)
+static void turn_is_written_as_read(void **state)
 {
     struct bl_arena arena = {0};
     struct task_turn turn;
@@ -155,7 +157,7 @@ static void a_turn_is_written_as_it_was_read(void **state)
     bl_arena_done(&arena);
 }
 
-static void a_turn_goes_on_with_what_one_that_was_cut_off_had_done(void **state)
+static void turn_takes_over_the_phases_of_one_that_was_cut_off(void **state)
 {
     struct task_turn turn;
     (void)state;
@@ -178,8 +180,8 @@ static void a_turn_goes_on_with_what_one_that_was_cut_off_had_done(void **state)
     task_turn_done(&turn);
 }
 
-/* One that came to its end has left its feedback; and so has one whose end a newer belay named. */
-static void a_turn_takes_nothing_over_from_one_that_ended(void **state)
+/* A complete turn leaves only feedback, also one whose decision a newer belay named. */
+static void turn_takes_nothing_over_from_a_complete_one(void **state)
 {
     static const char *const ended[] = {TURN("\"feedback\"", "ended"), TURN("\"newer\"", "ended"),
                                         "{}", "[]"};
@@ -194,7 +196,7 @@ static void a_turn_takes_nothing_over_from_one_that_ended(void **state)
     }
 }
 
-static void a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen(void **state)
+static void turn_of_a_dead_runner_is_cancelled_at_its_last_known_time(void **state)
 {
     const struct bl_task_row row = {.active_wall_ns = 1794823203250000000};
     struct bl_arena arena = {0};
@@ -213,11 +215,10 @@ static void a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen(void **
     bl_arena_done(&arena);
 }
 
-SUITE(row, cmocka_unit_test(the_row_of_a_feature_is_written_as_it_was_read),
-      cmocka_unit_test(the_row_of_a_wave_is_written_as_it_was_read),
-      cmocka_unit_test(a_turn_is_written_as_it_was_read),
-      cmocka_unit_test(a_turn_goes_on_with_what_one_that_was_cut_off_had_done),
-      cmocka_unit_test(a_turn_takes_nothing_over_from_one_that_ended),
-      cmocka_unit_test(a_turn_whose_runner_died_is_cancelled_where_it_was_last_seen),
-      cmocka_unit_test(every_member_of_a_row_is_written_as_it_was_read),
-      cmocka_unit_test(what_is_missing_in_a_row_is_not_known));
+SUITE(row, cmocka_unit_test(feature_row_is_written_as_read),
+      cmocka_unit_test(wave_row_is_written_as_read), cmocka_unit_test(turn_is_written_as_read),
+      cmocka_unit_test(turn_takes_over_the_phases_of_one_that_was_cut_off),
+      cmocka_unit_test(turn_takes_nothing_over_from_a_complete_one),
+      cmocka_unit_test(turn_of_a_dead_runner_is_cancelled_at_its_last_known_time),
+      cmocka_unit_test(every_member_of_a_row_is_written_as_read),
+      cmocka_unit_test(missing_members_of_a_row_are_unknown));

@@ -42,8 +42,8 @@ static void every_decision_has_a_name_and_a_state(void **state)
     }
 }
 
-/* The closed set of the contract. */
-static void decisions_come_to_the_states_that_are_promised(void **state)
+/* The closed set of the specification. */
+static void decisions_lead_to_the_specified_states(void **state)
 {
     static const struct {
         const char *decision;
@@ -110,11 +110,12 @@ static void check_stop(enum bl_stop_reason reason, const char *by, double deadli
     bl_arena_done(&arena);
 }
 
-static void people_are_told_why_a_task_was_stopped(void **state)
+static void text_shows_why_a_task_was_stopped(void **state)
 {
     (void)state;
-    check_stop(BL_STOP_USER, "user", 2400, "cancelled: by hand");
-    check_stop(BL_STOP_TIMEOUT, "timer", 2.5, "cancelled: its deadline was 2.5 s");
+    check_stop(BL_STOP_USER, "user", 2400, "cancelled: by the user");
+    check_stop(BL_STOP_TIMEOUT, "timer", 2.5, "cancelled: its deadline of 2.5 s was reached");
+    check_stop(BL_STOP_TIMEOUT, "timer", 2400, "cancelled: its deadline of 40m was reached");
     check_stop(BL_STOP_TIMEOUT, "timer", -1, "cancelled: timeout, by timer");
     check_stop(BL_STOP_SIBLING_FAILURE, "TASK-1", 2400, "cancelled: sibling_failure, by TASK-1");
     check_stop(BL_STOP_USER, NULL, 2400, "cancelled: user");
@@ -126,15 +127,15 @@ static int close_none(void *argument BL_UNUSED)
     return CHECK_EQUAL(bl_check(), 0) ? 0 : -1;
 }
 
-static void closing_no_feature_does_nothing(void **state BL_UNUSED)
+static void closing_null_does_nothing(void **state BL_UNUSED)
 {
     run_in_loop(close_none, NULL);
 }
 
-SUITE(state, cmocka_unit_test(closing_no_feature_does_nothing),
+SUITE(state, cmocka_unit_test(closing_null_does_nothing),
       cmocka_unit_test(every_state_has_a_name_that_reads_back),
       cmocka_unit_test(states_from_completed_on_are_final),
       cmocka_unit_test(every_decision_has_a_name_and_a_state),
-      cmocka_unit_test(decisions_come_to_the_states_that_are_promised),
+      cmocka_unit_test(decisions_lead_to_the_specified_states),
       cmocka_unit_test(no_decision_has_no_name), cmocka_unit_test(policies_have_names),
-      cmocka_unit_test(people_are_told_why_a_task_was_stopped));
+      cmocka_unit_test(text_shows_why_a_task_was_stopped));

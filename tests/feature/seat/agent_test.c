@@ -3,7 +3,7 @@
 
 #define RESULT "```json\\n{\\\"summary\\\":\\\"ok\\\"}\\n```"
 
-/* From here on the seat is an agent that plays this script. */
+/* Makes the seat an agent that plays this script. */
 static void set_script(struct rig *rig, const char *script)
 {
     rig_write(rig, "script.yaml", script);
@@ -36,7 +36,7 @@ static uint64_t session_turns(struct rig *rig, const char *id)
 
 /* ---- A whole run ----------------------------------------------------------------------------- */
 
-PLAY_STORED(an_agent_works_in_its_directory_and_its_last_block_is_the_result)
+PLAY_STORED(agent_works_in_its_directory_and_its_last_block_is_the_result)
 {
     play(rig,
          "replies:\n"
@@ -58,7 +58,7 @@ PLAY_STORED(an_agent_works_in_its_directory_and_its_last_block_is_the_result)
     CHECK(bl_list_empty(&rig->activities.list));
 }
 
-PLAY_STORED(an_answer_that_is_one_object_is_the_result_and_prose_is_none)
+PLAY_STORED(answer_that_is_one_object_is_the_result_and_prose_is_not)
 {
     play(rig, "replies: [{say: '{\"task\":\"T\"}'}]\n");
     CHECK(bl_text_equal(rig->outcome.result, BL_TEXT("{\"task\":\"T\"}")));
@@ -69,7 +69,7 @@ PLAY_STORED(an_answer_that_is_one_object_is_the_result_and_prose_is_none)
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-PLAY_STORED(an_agent_keeps_its_session_over_turns)
+PLAY_STORED(agent_keeps_its_session_over_turns)
 {
     char session[72];
 
@@ -85,7 +85,7 @@ PLAY_STORED(an_agent_keeps_its_session_over_turns)
     CHECK_EQUAL(session_turns(rig, session), 2);
 }
 
-PLAY_STORED(a_session_that_is_gone_is_begun_anew)
+PLAY_STORED(missing_session_is_replaced_by_a_new_one)
 {
     rig->order.session = "gone-with-the-wind";
     play(rig, "replies: [{say: one}]\n");
@@ -94,7 +94,7 @@ PLAY_STORED(a_session_that_is_gone_is_begun_anew)
     CHECK_EQUAL(session_turns(rig, rig->outcome.session), 1);
 }
 
-PLAY_STORED(a_stopped_turn_leaves_the_session_as_it_was)
+PLAY_STORED(stopped_turn_leaves_the_session_unchanged)
 {
     char session[72];
 
@@ -108,7 +108,7 @@ PLAY_STORED(a_stopped_turn_leaves_the_session_as_it_was)
     CHECK_EQUAL(session_turns(rig, session), 1);
 }
 
-/* ---- What it may ----------------------------------------------------------------------------- */
+/* ---- Permissions ----------------------------------------------------------------------------- */
 
 #define WRITING                                                                                    \
     "replies:\n"                                                                                   \
@@ -117,7 +117,7 @@ PLAY_STORED(a_stopped_turn_leaves_the_session_as_it_was)
     "  - {tools: [{name: read, input: {path: README.md}}]}\n"                                      \
     "  - say: \"" RESULT "\"\n"
 
-PLAY_STORED(a_coach_that_only_reads_cannot_write)
+PLAY_STORED(read_only_coach_cannot_write)
 {
     set_script(rig, WRITING);
     rig->order.coach = true;
@@ -127,7 +127,7 @@ PLAY_STORED(a_coach_that_only_reads_cannot_write)
     CHECK_EQUAL(rig->outcome.end, SEAT_ENDED);
     CHECK(rig->outcome.result.size > 0);
     CHECK(!rig_has_file(rig, "evil") && !rig_has_file(rig, "worse"));
-    /* The other persona has not even the tool. */
+    /* The other persona does not have the tool. */
     rig->seat.persona = "explore";
     rig->seat.permission = BL_PERMISSION_YOLO;
     rig_run(rig);
@@ -135,7 +135,7 @@ PLAY_STORED(a_coach_that_only_reads_cannot_write)
     CHECK(!rig_has_file(rig, "evil") && !rig_has_file(rig, "worse"));
 }
 
-PLAY_STORED(the_rules_of_the_settings_hold)
+PLAY_STORED(rules_of_the_settings_apply)
 {
     static const char *const deny[] = {"write", NULL};
 
@@ -146,7 +146,7 @@ PLAY_STORED(the_rules_of_the_settings_hold)
     CHECK(rig_has_file(rig, "worse"));
 }
 
-PLAY_STORED(in_a_sandbox_git_is_in_sight_and_cannot_be_changed)
+PLAY_STORED(git_folder_is_read_only_in_a_sandbox)
 {
     struct bl_container_check *check = bl_zalloc(sizeof *check);
 
@@ -173,7 +173,7 @@ PLAY_STORED(in_a_sandbox_git_is_in_sight_and_cannot_be_changed)
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-PLAY_STORED(at_its_last_step_the_turn_goes_on)
+PLAY_STORED(turn_continues_after_the_last_step)
 {
     set_script(rig, "replies:\n  - {tools: [{name: ls}]}\n  - {tools: [{name: ls}]}\n"
                     "  - say: done\n");
@@ -183,7 +183,7 @@ PLAY_STORED(at_its_last_step_the_turn_goes_on)
     CHECK_EQUAL(rig->outcome.exit_code, 1);
 }
 
-PLAY_STORED(a_budget_that_is_used_up_is_told)
+PLAY_STORED(used_up_budget_is_reported)
 {
     struct bl_budget budget = {.limit = 50};
 
@@ -198,7 +198,7 @@ PLAY_STORED(a_budget_that_is_used_up_is_told)
     CHECK_EQUAL(bl_usage_total(&rig->outcome.spent.usage), budget.used);
 }
 
-PLAY_STORED(a_model_that_fails_is_told_with_its_error)
+PLAY_STORED(model_failure_is_reported_with_its_error)
 {
     play(rig, "replies: [{error: {status: 400, message: bad idea}}]\n");
     CHECK_EQUAL(rig->outcome.end, SEAT_FAILED);
@@ -207,7 +207,7 @@ PLAY_STORED(a_model_that_fails_is_told_with_its_error)
     CHECK(has(bl_text_from(rig->outcome.error.message), "bad idea"));
 }
 
-PLAY_STORED(an_agent_that_cannot_begin_says_why)
+PLAY_STORED(agent_that_cannot_start_reports_why)
 {
     set_script(rig, "replies: [{say: one}]\n");
     rig->seat.model = "/nonexistent/script.yaml";
@@ -227,7 +227,7 @@ PLAY_STORED(an_agent_that_cannot_begin_says_why)
     rig->seat.provider = rig->seat.model = NULL;
     rig_run(rig);
     CHECK_EQUAL(rig->outcome.end, SEAT_UNSTARTED);
-    CHECK(has(bl_text_from(rig->outcome.error.message), "no model is chosen for the player"));
+    CHECK(has(bl_text_from(rig->outcome.error.message), "no model is configured for the player"));
     rig->seat.provider = "elsewhere";
     rig_run(rig);
     CHECK_EQUAL(rig->outcome.end, SEAT_UNSTARTED);
@@ -236,7 +236,7 @@ PLAY_STORED(an_agent_that_cannot_begin_says_why)
 
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
-PLAY_STORED(a_stop_cuts_the_model_and_keeps_what_it_said)
+PLAY_STORED(stop_cuts_the_model_and_keeps_its_output)
 {
     rig_stop_on(rig, "half");
     play(rig,
@@ -252,7 +252,7 @@ PLAY_STORED(a_stop_cuts_the_model_and_keeps_what_it_said)
     CHECK(has(receipt, "\"survivors\":0"));
 }
 
-PLAY_STORED(a_stop_kills_what_a_tool_has_started)
+PLAY_STORED(stop_kills_processes_of_a_tool)
 {
     rig_stop_on(rig, "below");
     play(rig, "replies: [{tools: [{name: bash, input: {command: \"trap '' TERM; setsid sh -c 'trap "
@@ -265,7 +265,7 @@ PLAY_STORED(a_stop_kills_what_a_tool_has_started)
     CHECK(bl_list_empty(&rig->activities.list));
 }
 
-PLAY_STORED(a_deadline_stops_an_agent_and_a_stopped_scope_starts_none)
+PLAY_STORED(deadline_stops_an_agent_and_a_stopped_scope_starts_none)
 {
     bl_scope_set_deadline(&rig->scope, bl_now_ns() + 200 * MS);
     play(rig, "replies: [{wedge: before_first_token}]\n");
@@ -276,8 +276,8 @@ PLAY_STORED(a_deadline_stops_an_agent_and_a_stopped_scope_starts_none)
     CHECK(!rig_has_file(rig, "late"));
 }
 
-/* The scope's deadline is some moment of its start, its work or its end. */
-PLAY_STORED(a_stop_of_an_agent_at_any_moment_leaves_nothing)
+/* The scope's deadline falls at some moment of its start, its work or its end. */
+PLAY_STORED(stop_of_an_agent_at_any_moment_leaves_nothing)
 {
     unsigned long rounds = suite_rounds(15, 1000), ended = 0;
     struct bl_random random;
@@ -299,7 +299,7 @@ PLAY_STORED(a_stop_of_an_agent_at_any_moment_leaves_nothing)
             CHECK(bl_text_equal(rig->outcome.result, BL_TEXT("{}")));
         CHECK(bl_list_empty(&rig->activities.list));
     }
-    print_message("%lu of %lu came to their end\n", ended, rounds);
+    print_message("%lu of %lu finished\n", ended, rounds);
 }
 
 static void stop_and_hurry(struct rig *rig)
@@ -308,8 +308,8 @@ static void stop_and_hurry(struct rig *rig)
     seat_house_hurry(&rig->house);
 }
 
-/* A hook has no grace to skip; a command of the model has, and a long one. */
-PLAY_STORED(haste_reaches_the_tools_of_an_agent)
+/* A hook has no grace period to skip; a command of the model has a long one. */
+PLAY_STORED(hurry_reaches_the_tools_of_an_agent)
 {
     rig->trigger = "ready";
     rig->on_trigger = stop_and_hurry;
@@ -341,7 +341,7 @@ static int cancel_main(void *argument)
     return 0;
 }
 
-PLAY_STORED(an_agent_that_is_stopped_by_its_id_has_failed_and_its_task_goes_on)
+PLAY_STORED(agent_cancelled_by_its_id_fails_and_its_task_continues)
 {
     struct bl_nursery nursery;
 
@@ -355,7 +355,7 @@ PLAY_STORED(an_agent_that_is_stopped_by_its_id_has_failed_and_its_task_goes_on)
     CHECK(has(bl_text_from(rig->outcome.error.message), "by its id"));
 }
 
-/* ---- What it is told ------------------------------------------------------------------------- */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 #define ANSWER                                                                                     \
     "{\"message\":{\"role\":\"assistant\",\"content\":\"{}\"},\"done\":false}\n"                   \
@@ -369,7 +369,7 @@ static const char *home_variable(const char *name)
     return strcmp(name, "XDG_CONFIG_HOME") == 0 ? config_home : NULL;
 }
 
-/* A provider that is configured, at that address. */
+/* Configures a provider at that address. */
 static void configure(struct rig *rig, const struct peer *peer)
 {
     struct bl_config_options options = {.directory = rig->place.repository,
@@ -388,7 +388,7 @@ static void configure(struct rig *rig, const struct peer *peer)
     bl_free(error);
 }
 
-PLAY_STORED(a_provider_hears_persona_instructions_and_tools)
+PLAY_STORED(provider_gets_persona_instructions_and_tools)
 {
     struct peer_act acts[] = {{.type = PEER_READ_REQUEST}, {.type = PEER_SEND}, {.type = PEER_END}};
     struct peer_script script = {acts};
@@ -428,23 +428,21 @@ PLAY_STORED(a_provider_hears_persona_instructions_and_tools)
     bl_nursery_done(&nursery);
 }
 
-SUITE(seat_agent,
-      cmocka_unit_test(an_agent_works_in_its_directory_and_its_last_block_is_the_result),
-      cmocka_unit_test(an_answer_that_is_one_object_is_the_result_and_prose_is_none),
-      cmocka_unit_test(an_agent_keeps_its_session_over_turns),
-      cmocka_unit_test(a_session_that_is_gone_is_begun_anew),
-      cmocka_unit_test(a_stopped_turn_leaves_the_session_as_it_was),
-      cmocka_unit_test(a_coach_that_only_reads_cannot_write),
-      cmocka_unit_test(the_rules_of_the_settings_hold),
-      cmocka_unit_test(in_a_sandbox_git_is_in_sight_and_cannot_be_changed),
-      cmocka_unit_test(at_its_last_step_the_turn_goes_on),
-      cmocka_unit_test(a_budget_that_is_used_up_is_told),
-      cmocka_unit_test(a_model_that_fails_is_told_with_its_error),
-      cmocka_unit_test(an_agent_that_cannot_begin_says_why),
-      cmocka_unit_test(a_stop_cuts_the_model_and_keeps_what_it_said),
-      cmocka_unit_test(a_stop_kills_what_a_tool_has_started),
-      cmocka_unit_test(a_deadline_stops_an_agent_and_a_stopped_scope_starts_none),
-      cmocka_unit_test(a_stop_of_an_agent_at_any_moment_leaves_nothing),
-      cmocka_unit_test(haste_reaches_the_tools_of_an_agent),
-      cmocka_unit_test(an_agent_that_is_stopped_by_its_id_has_failed_and_its_task_goes_on),
-      cmocka_unit_test(a_provider_hears_persona_instructions_and_tools));
+SUITE(seat_agent, cmocka_unit_test(agent_works_in_its_directory_and_its_last_block_is_the_result),
+      cmocka_unit_test(answer_that_is_one_object_is_the_result_and_prose_is_not),
+      cmocka_unit_test(agent_keeps_its_session_over_turns),
+      cmocka_unit_test(missing_session_is_replaced_by_a_new_one),
+      cmocka_unit_test(stopped_turn_leaves_the_session_unchanged),
+      cmocka_unit_test(read_only_coach_cannot_write), cmocka_unit_test(rules_of_the_settings_apply),
+      cmocka_unit_test(git_folder_is_read_only_in_a_sandbox),
+      cmocka_unit_test(turn_continues_after_the_last_step),
+      cmocka_unit_test(used_up_budget_is_reported),
+      cmocka_unit_test(model_failure_is_reported_with_its_error),
+      cmocka_unit_test(agent_that_cannot_start_reports_why),
+      cmocka_unit_test(stop_cuts_the_model_and_keeps_its_output),
+      cmocka_unit_test(stop_kills_processes_of_a_tool),
+      cmocka_unit_test(deadline_stops_an_agent_and_a_stopped_scope_starts_none),
+      cmocka_unit_test(stop_of_an_agent_at_any_moment_leaves_nothing),
+      cmocka_unit_test(hurry_reaches_the_tools_of_an_agent),
+      cmocka_unit_test(agent_cancelled_by_its_id_fails_and_its_task_continues),
+      cmocka_unit_test(provider_gets_persona_instructions_and_tools));

@@ -9,7 +9,7 @@ static bool result_is(const struct rig *rig, const char *text)
 
 /* ---- Results --------------------------------------------------------------------------------- */
 
-PLAY(a_result_comes_by_the_file)
+PLAY(result_comes_from_the_file)
 {
     rig_shell(rig, "printf '```json\\n{\"summary\":\"said\"}\\n```\\n'; "
                    "printf '{\"summary\":\"written\"}' > \"$BELAY_RESULT\"; exit 4");
@@ -20,7 +20,7 @@ PLAY(a_result_comes_by_the_file)
     CHECK(has(rig->outcome.text, "said"));
 }
 
-PLAY(without_a_file_the_last_fenced_block_of_stdout_counts)
+PLAY(last_fenced_block_of_stdout_counts_without_a_file)
 {
     rig_shell(rig, "printf 'a\\n```json\\n{\"summary\":\"one\"}\\n```\\nb\\n```json\\n"
                    "{\"summary\":\"two\"}\\n```\\nc\\n'; "
@@ -30,14 +30,14 @@ PLAY(without_a_file_the_last_fenced_block_of_stdout_counts)
     CHECK(has(rig->outcome.text, "error"));
 }
 
-PLAY(else_stdout_if_it_is_one_object)
+PLAY(stdout_counts_if_it_is_one_object)
 {
     rig_shell(rig, "echo noise >&2; echo ' {\"summary\": \"whole\"} '");
     result_is(rig, "{\"summary\": \"whole\"}");
     CHECK(has(rig->outcome.text, "noise"));
 }
 
-PLAY(else_there_is_none)
+PLAY(prose_on_stdout_is_not_a_result)
 {
     rig_shell(rig, "echo I am done.");
     CHECK_EQUAL(rig->outcome.end, SEAT_ENDED);
@@ -46,18 +46,18 @@ PLAY(else_there_is_none)
     CHECK(bl_text_equal(rig->outcome.text, BL_TEXT("I am done.\n")));
 }
 
-PLAY(a_result_that_is_too_large_is_seen_to_be)
+PLAY(oversized_result_is_recognized)
 {
     rig_shell(rig, "head -c 400000 /dev/zero | tr '\\0' ' ' > \"$BELAY_RESULT\"; "
                    "echo '{}' >> \"$BELAY_RESULT\"");
-    /* Blanks alone, as far as it is read. */
+    /* Only blanks in the part that is read. */
     CHECK_EQUAL(rig->outcome.result.size, 0);
     rig_shell(rig, "(printf '{\"summary\":\"'; head -c 400000 /dev/zero | tr '\\0' x; "
                    "printf '\"}') > \"$BELAY_RESULT\"");
     CHECK_EQUAL(rig->outcome.result.size, VERDICT_SIZE_MAX + 1);
 }
 
-PLAY(what_is_no_file_is_no_result)
+PLAY(only_a_regular_file_is_a_result)
 {
     rig_write(rig, "elsewhere", "{\"summary\":\"not yours\"}");
     rig_shell(rig, "ln -s \"$PWD/../elsewhere\" \"$BELAY_RESULT\"");
@@ -67,14 +67,14 @@ PLAY(what_is_no_file_is_no_result)
     CHECK_EQUAL(rig->outcome.end, SEAT_ENDED);
 }
 
-PLAY(what_an_earlier_one_left_is_no_result)
+PLAY(leftover_result_of_an_earlier_run_does_not_count)
 {
     rig_write(rig, "results/result.json", "{\"summary\":\"old\"}");
     rig_shell(rig, "exit 0");
     CHECK_EQUAL(rig->outcome.result.size, 0);
 }
 
-PLAY(usage_is_known_where_it_is_said)
+PLAY(usage_is_known_if_reported)
 {
     rig_shell(rig, "echo '{\"usage\":{\"input_tokens\":70,\"output_tokens\":7,"
                    "\"cost_usd\":0.25}}'");
@@ -88,7 +88,7 @@ PLAY(usage_is_known_where_it_is_said)
 
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
-PLAY(exits_are_told_as_a_shell_tells_them)
+PLAY(exit_codes_are_those_of_a_shell)
 {
     rig_shell(rig, "exit 7");
     CHECK_EQUAL(rig->outcome.exit_code, 7);
@@ -97,7 +97,7 @@ PLAY(exits_are_told_as_a_shell_tells_them)
     CHECK_EQUAL(rig->outcome.exit_code, 128 + 9);
 }
 
-PLAY(a_seat_that_cannot_start_says_why)
+PLAY(seat_that_cannot_start_reports_why)
 {
     rig_words(rig, WORDS("no-such-program-here"));
     rig_run(rig);
@@ -115,9 +115,9 @@ PLAY(a_seat_that_cannot_start_says_why)
     CHECK(rig->outcome.error.message[0] != '\0');
 }
 
-/* ---- What it gets ---------------------------------------------------------------------------- */
+/* ---- Input and environment ------------------------------------------------------------------- */
 
-PLAY(a_program_with_a_slash_is_one_of_the_repository)
+PLAY(program_with_a_slash_is_relative_to_the_repository)
 {
     rig_write(rig, "repo/coach", "#!/bin/sh\necho from the repository\npwd\n");
     rig->order.directory = rig->results;
@@ -128,7 +128,7 @@ PLAY(a_program_with_a_slash_is_one_of_the_repository)
     CHECK(has(rig->outcome.text, rig->results));
 }
 
-PLAY(its_environment_is_ours_whole_and_what_it_has_to_know)
+PLAY(command_gets_belays_environment_and_its_own_variables)
 {
     setenv("SEAT_TEST_API_KEY", "kept", 1);
     setenv("BELAY_TURN", "77", 1);
@@ -162,7 +162,7 @@ static struct bl_text big_prompt(struct rig *rig)
     return (struct bl_text){data, BIG};
 }
 
-PLAY(the_prompt_is_on_standard_input_whether_it_is_read_or_not)
+PLAY(prompt_is_on_standard_input_read_or_not)
 {
     rig_shell(rig, "cat");
     CHECK(bl_text_equal(rig->outcome.text, BL_TEXT("the prompt\n")));
@@ -176,7 +176,7 @@ PLAY(the_prompt_is_on_standard_input_whether_it_is_read_or_not)
     CHECK(bl_text_equal(rig->outcome.text, BL_TEXT("xxxxxxxxxx")));
 }
 
-PLAY(the_prompt_stands_in_an_argument)
+PLAY(prompt_can_be_an_argument)
 {
     rig->order.prompt = BL_TEXT("say \"it\" {prompt_file} $HOME");
     rig_words(rig, WORDS("sh", "-c", "cat; printf '%s|' \"$@\"", "sh", "--text={prompt}!", "x"));
@@ -196,7 +196,7 @@ PLAY(the_prompt_stands_in_an_argument)
     CHECK(has(bl_text_from(rig->outcome.error.hint), "{prompt_file}"));
 }
 
-PLAY(the_prompt_stands_in_a_file)
+PLAY(prompt_can_be_a_file)
 {
     rig->order.prompt = big_prompt(rig);
     rig_words(rig, WORDS("sh", "-c", "cat; wc -c < \"$1\"; echo \"$1\"", "sh", "{prompt_file}"));
@@ -204,7 +204,7 @@ PLAY(the_prompt_stands_in_a_file)
     CHECK_EQUAL(rig->outcome.end, SEAT_ENDED);
     CHECK(has(rig->outcome.text, "5242880\n"));
     CHECK(has(rig->outcome.text, rig->results));
-    CHECK_EQUAL(rmdir(rig->results), 0); /* nothing is left in it */
+    CHECK_EQUAL(rmdir(rig->results), 0); /* the folder is empty */
     rig_run(rig);
     CHECK_EQUAL(rig->outcome.end, SEAT_UNSTARTED);
     CHECK_EQUAL(rig->outcome.error.kind, BL_KIND_FILESYSTEM);
@@ -213,7 +213,7 @@ PLAY(the_prompt_stands_in_a_file)
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-PLAY(a_flood_is_bounded_and_its_end_is_looked_at)
+PLAY(large_output_is_bounded_and_its_end_is_searched)
 {
     rig_shell(rig, "printf '```json\\n{\"summary\":\"early\"}\\n```\\n'; "
                    "head -c 6000000 /dev/zero | tr '\\0' y; head -c 3000000 /dev/zero >&2; "
@@ -224,13 +224,13 @@ PLAY(a_flood_is_bounded_and_its_end_is_looked_at)
     CHECK(bl_utf8_valid(rig->outcome.text));
     CHECK(rig->heard_size > 9000000);
     CHECK(strcmp(rig->doing, "output,") == 0);
-    /* A block whose beginning is not known is none, and an early one is not the last. */
+    /* A block with an unknown start does not count, and an early one is not the last. */
     rig_shell(rig, "printf '```json\\n{\"summary\":\"early\"}\\n```\\n```json\\n{\"summary\":\"'; "
                    "head -c 3000000 /dev/zero | tr '\\0' y; printf '\"}\\n```\\n'");
     CHECK_EQUAL(rig->outcome.result.size, 0);
 }
 
-PLAY(output_that_is_no_text_is_made_one)
+PLAY(invalid_output_becomes_valid_text)
 {
     rig_shell(rig, "printf 'a\\377b\\000c\\303'");
     CHECK(bl_text_equal(rig->outcome.text, BL_TEXT("a\xEF\xBF\xBD"
@@ -238,7 +238,7 @@ PLAY(output_that_is_no_text_is_made_one)
                                                    "c\xEF\xBF\xBD")));
 }
 
-PLAY(an_output_held_open_by_a_grandchild_holds_up_nobody)
+PLAY(output_held_open_by_a_grandchild_does_not_delay_the_end)
 {
     uint64_t start_ns = bl_now_ns();
 
@@ -257,7 +257,7 @@ PLAY(an_output_held_open_by_a_grandchild_holds_up_nobody)
     "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo below; while :; do sleep 1; done' & "        \
     "while :; do sleep 1; done"
 
-PLAY(F5_a_stubborn_tree_is_gone_soon_after_its_grace)
+PLAY(F5_tree_that_ignores_sigterm_is_gone_soon_after_its_grace)
 {
     uint64_t grace_ns = 300 * MS;
 
@@ -280,7 +280,7 @@ PLAY(F5_a_stubborn_tree_is_gone_soon_after_its_grace)
     CHECK(has(receipt, "\"fate\":\"killed\""));
 }
 
-PLAY(a_deadline_stops_it_as_well)
+PLAY(deadline_stops_a_command)
 {
     rig->order.coach = true;
     bl_scope_set_deadline(&rig->scope, bl_now_ns() + 100 * MS);
@@ -293,7 +293,7 @@ PLAY(a_deadline_stops_it_as_well)
     CHECK(has(receipt, "\"fate\":\"aborted\""));
 }
 
-PLAY(F19_a_result_that_is_whole_after_the_stop_is_kept)
+PLAY(F19_result_that_is_complete_after_the_stop_is_kept)
 {
     rig_stop_on(rig, "ready");
     rig_shell(rig, "trap 'echo \"{\\\"task\\\":\\\"T\\\"}\" > \"$BELAY_RESULT\"; exit 0' TERM; "
@@ -305,7 +305,7 @@ PLAY(F19_a_result_that_is_whole_after_the_stop_is_kept)
     rig_shell(rig, "printf '{\"task\":' > \"$BELAY_RESULT\"; echo half; sleep 60");
     CHECK_EQUAL(rig->outcome.end, SEAT_STOPPED);
     CHECK_EQUAL(rig->outcome.result.size, 0);
-    /* What was printed may be anything: after a stop only the file counts. */
+    /* Output may be incomplete: after a stop only the file counts. */
     rig_fresh_scope(rig);
     rig_stop_on(rig, "printed");
     rig_shell(rig, "echo '{\"summary\":\"printed\"}'; sleep 60");
@@ -313,7 +313,7 @@ PLAY(F19_a_result_that_is_whole_after_the_stop_is_kept)
     CHECK(has(rig->outcome.text, "printed"));
 }
 
-PLAY(in_a_stopped_scope_nothing_starts)
+PLAY(stopped_scope_starts_nothing)
 {
     rig_stop(rig);
     rig_shell(rig, "touch started");
@@ -327,7 +327,7 @@ static void stop_and_hurry(struct rig *rig)
     seat_house_hurry(&rig->house);
 }
 
-PLAY(haste_skips_the_grace_of_those_that_run_and_of_later_ones)
+PLAY(hurry_skips_the_grace_of_running_and_later_seats)
 {
     uint64_t start_ns = bl_now_ns();
 
@@ -344,8 +344,8 @@ PLAY(haste_skips_the_grace_of_those_that_run_and_of_later_ones)
     CHECK_EQUAL(rig_processes(rig), 0);
 }
 
-/* The scope's deadline is some moment of its start, its work or its end. */
-PLAY(a_stop_at_any_moment_leaves_nothing)
+/* The scope's deadline falls at some moment of its start, its work or its end. */
+PLAY(stop_at_any_moment_leaves_nothing)
 {
     unsigned long rounds = suite_rounds(20, 2000), ended = 0;
     struct bl_random random;
@@ -365,7 +365,7 @@ PLAY(a_stop_at_any_moment_leaves_nothing)
         bl_arena_reset(&rig->arena);
     }
     CHECK_EQUAL(rig_processes(rig), 0);
-    print_message("%lu of %lu came to their end\n", ended, rounds);
+    print_message("%lu of %lu finished\n", ended, rounds);
 }
 
 /* ---- Sandboxes ------------------------------------------------------------------------------- */
@@ -382,7 +382,7 @@ static bool sandboxed(void)
     return available;
 }
 
-PLAY(in_a_sandbox_it_writes_its_worktree_and_its_result_and_nothing_else)
+PLAY(sandboxed_command_writes_only_its_worktree_and_its_result)
 {
     if (!sandboxed())
         return;
@@ -411,7 +411,7 @@ PLAY(in_a_sandbox_it_writes_its_worktree_and_its_result_and_nothing_else)
     bl_free(script);
 }
 
-PLAY(a_sandbox_that_is_not_there_is_an_error)
+PLAY(missing_sandbox_is_an_error)
 {
     char *path = strdup(getenv("PATH"));
 
@@ -426,28 +426,28 @@ PLAY(a_sandbox_that_is_not_there_is_an_error)
     free(path);
 }
 
-SUITE(seat_command, cmocka_unit_test(a_result_comes_by_the_file),
-      cmocka_unit_test(without_a_file_the_last_fenced_block_of_stdout_counts),
-      cmocka_unit_test(else_stdout_if_it_is_one_object), cmocka_unit_test(else_there_is_none),
-      cmocka_unit_test(a_result_that_is_too_large_is_seen_to_be),
-      cmocka_unit_test(what_is_no_file_is_no_result),
-      cmocka_unit_test(what_an_earlier_one_left_is_no_result),
-      cmocka_unit_test(usage_is_known_where_it_is_said),
-      cmocka_unit_test(exits_are_told_as_a_shell_tells_them),
-      cmocka_unit_test(a_seat_that_cannot_start_says_why),
-      cmocka_unit_test(a_program_with_a_slash_is_one_of_the_repository),
-      cmocka_unit_test(its_environment_is_ours_whole_and_what_it_has_to_know),
-      cmocka_unit_test(the_prompt_is_on_standard_input_whether_it_is_read_or_not),
-      cmocka_unit_test(the_prompt_stands_in_an_argument),
-      cmocka_unit_test(the_prompt_stands_in_a_file),
-      cmocka_unit_test(a_flood_is_bounded_and_its_end_is_looked_at),
-      cmocka_unit_test(output_that_is_no_text_is_made_one),
-      cmocka_unit_test(an_output_held_open_by_a_grandchild_holds_up_nobody),
-      cmocka_unit_test(F5_a_stubborn_tree_is_gone_soon_after_its_grace),
-      cmocka_unit_test(a_deadline_stops_it_as_well),
-      cmocka_unit_test(F19_a_result_that_is_whole_after_the_stop_is_kept),
-      cmocka_unit_test(in_a_stopped_scope_nothing_starts),
-      cmocka_unit_test(haste_skips_the_grace_of_those_that_run_and_of_later_ones),
-      cmocka_unit_test(a_stop_at_any_moment_leaves_nothing),
-      cmocka_unit_test(in_a_sandbox_it_writes_its_worktree_and_its_result_and_nothing_else),
-      cmocka_unit_test(a_sandbox_that_is_not_there_is_an_error));
+SUITE(seat_command, cmocka_unit_test(result_comes_from_the_file),
+      cmocka_unit_test(last_fenced_block_of_stdout_counts_without_a_file),
+      cmocka_unit_test(stdout_counts_if_it_is_one_object),
+      cmocka_unit_test(prose_on_stdout_is_not_a_result),
+      cmocka_unit_test(oversized_result_is_recognized),
+      cmocka_unit_test(only_a_regular_file_is_a_result),
+      cmocka_unit_test(leftover_result_of_an_earlier_run_does_not_count),
+      cmocka_unit_test(usage_is_known_if_reported),
+      cmocka_unit_test(exit_codes_are_those_of_a_shell),
+      cmocka_unit_test(seat_that_cannot_start_reports_why),
+      cmocka_unit_test(program_with_a_slash_is_relative_to_the_repository),
+      cmocka_unit_test(command_gets_belays_environment_and_its_own_variables),
+      cmocka_unit_test(prompt_is_on_standard_input_read_or_not),
+      cmocka_unit_test(prompt_can_be_an_argument), cmocka_unit_test(prompt_can_be_a_file),
+      cmocka_unit_test(large_output_is_bounded_and_its_end_is_searched),
+      cmocka_unit_test(invalid_output_becomes_valid_text),
+      cmocka_unit_test(output_held_open_by_a_grandchild_does_not_delay_the_end),
+      cmocka_unit_test(F5_tree_that_ignores_sigterm_is_gone_soon_after_its_grace),
+      cmocka_unit_test(deadline_stops_a_command),
+      cmocka_unit_test(F19_result_that_is_complete_after_the_stop_is_kept),
+      cmocka_unit_test(stopped_scope_starts_nothing),
+      cmocka_unit_test(hurry_skips_the_grace_of_running_and_later_seats),
+      cmocka_unit_test(stop_at_any_moment_leaves_nothing),
+      cmocka_unit_test(sandboxed_command_writes_only_its_worktree_and_its_result),
+      cmocka_unit_test(missing_sandbox_is_an_error));

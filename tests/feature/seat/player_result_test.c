@@ -9,7 +9,7 @@ static void finds(const char *output, const char *wanted)
                   output, BL_TEXT_ARG(found), wanted);
 }
 
-static void the_last_fenced_json_block_counts(void **state)
+static void last_fenced_json_block_counts(void **state)
 {
     (void)state;
     finds("", "");
@@ -20,16 +20,16 @@ static void the_last_fenced_json_block_counts(void **state)
     finds("  ~~~ json\n  {\"a\":1}\n  ~~~\r\n", "{\"a\":1}");
     finds("````md\n```json\n{\"a\":1}\n```\n````\n", "");
     finds("````json\n{\"a\":\"```\"}\n```\n````", "{\"a\":\"```\"}\n```");
-    /* One that is not closed goes to the end; one of other text that is not hides nothing. */
+    /* An unclosed json block extends to the end; an unclosed fence of other text hides nothing. */
     finds("x\n```json\n{\"a\":1}\n", "{\"a\":1}");
     finds("log: ```\n```\nmore\n```json\n{\"a\":1}\n```\n", "{\"a\":1}");
     finds("`code` and ```json {\"a\":1}```\n", "");
     finds("```json\n```\n", "");
-    /* What it holds is for others to judge. */
+    /* The contents are checked elsewhere. */
     finds("```json\nprose\n```\n", "prose");
 }
 
-static void all_of_it_counts_when_it_is_one_object(void **state)
+static void whole_output_counts_if_it_is_one_object(void **state)
 {
     (void)state;
     finds(" \n{\"a\":1}\n\n", "{\"a\":1}");
@@ -41,7 +41,7 @@ static void all_of_it_counts_when_it_is_one_object(void **state)
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-static void a_whole_result_is_read(void **state)
+static void complete_result_is_read(void **state)
 {
     struct bl_arena arena = {0};
     struct player_result result;
@@ -69,7 +69,7 @@ static void a_whole_result_is_read(void **state)
     bl_arena_done(&arena);
 }
 
-static void all_of_it_is_optional(void **state)
+static void all_members_are_optional(void **state)
 {
     struct bl_arena arena = {0};
     struct player_result result;
@@ -97,7 +97,7 @@ static void all_of_it_is_optional(void **state)
     bl_arena_done(&arena);
 }
 
-static void tests_may_be_counted(void **state)
+static void tests_may_be_numbers(void **state)
 {
     static const struct {
         const char *tests;
@@ -125,7 +125,7 @@ static void tests_may_be_counted(void **state)
     }
 }
 
-static void a_malformed_player_result_is_ignored_and_told(void **state)
+static void malformed_player_result_is_ignored_and_reported(void **state)
 {
     static const char *const cases[][2] = {
         {"I am done.", "it is not one JSON object"},
@@ -156,7 +156,7 @@ static void a_malformed_player_result_is_ignored_and_told(void **state)
     }
 }
 
-static void a_result_that_is_too_large_is_ignored(void **state)
+static void oversized_result_is_ignored(void **state)
 {
     struct bl_arena arena = {0};
     struct bl_buffer text;
@@ -177,7 +177,7 @@ static void a_result_that_is_too_large_is_ignored(void **state)
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
-static void a_file_claimed_and_not_changed_is_a_major_issue(void **state)
+static void claimed_but_unchanged_file_is_a_major_issue(void **state)
 {
     static const char *const changed[] = {"src/a.c", "docs/b c.md", "deep/er/x", NULL};
     struct bl_arena arena = {0};
@@ -201,7 +201,7 @@ static void a_file_claimed_and_not_changed_is_a_major_issue(void **state)
     bl_arena_done(&arena);
 }
 
-static void many_wrong_claims_are_bounded(void **state)
+static void issues_for_wrong_claims_are_bounded(void **state)
 {
     static const char *const changed[] = {"a", NULL};
     struct bl_arena arena = {0};
@@ -224,16 +224,16 @@ static void many_wrong_claims_are_bounded(void **state)
         count++;
     assert_int_equal(count, 101);
     const struct issue *last = BL_CONTAINER(issues.previous, struct issue, link);
-    assert_true(bl_text_find(last->description, BL_TEXT("8900 more files")) >= 0);
+    assert_true(bl_text_find(last->description, BL_TEXT("8900 more unchanged files")) >= 0);
     bl_buffer_done(&text);
     bl_arena_done(&arena);
 }
 
-SUITE(player_result, cmocka_unit_test(the_last_fenced_json_block_counts),
-      cmocka_unit_test(all_of_it_counts_when_it_is_one_object),
-      cmocka_unit_test(a_whole_result_is_read), cmocka_unit_test(all_of_it_is_optional),
-      cmocka_unit_test(tests_may_be_counted),
-      cmocka_unit_test(a_malformed_player_result_is_ignored_and_told),
-      cmocka_unit_test(a_result_that_is_too_large_is_ignored),
-      cmocka_unit_test(a_file_claimed_and_not_changed_is_a_major_issue),
-      cmocka_unit_test(many_wrong_claims_are_bounded));
+SUITE(player_result, cmocka_unit_test(last_fenced_json_block_counts),
+      cmocka_unit_test(whole_output_counts_if_it_is_one_object),
+      cmocka_unit_test(complete_result_is_read), cmocka_unit_test(all_members_are_optional),
+      cmocka_unit_test(tests_may_be_numbers),
+      cmocka_unit_test(malformed_player_result_is_ignored_and_reported),
+      cmocka_unit_test(oversized_result_is_ignored),
+      cmocka_unit_test(claimed_but_unchanged_file_is_a_major_issue),
+      cmocka_unit_test(issues_for_wrong_claims_are_bounded));

@@ -65,30 +65,30 @@ static void order_is_severity_then_source_then_order(void **state)
     bl_arena_done(&board.arena);
 }
 
-static void equal_issues_are_merged_to_the_worst(void **state)
+static void equal_issues_are_merged_with_the_highest_severity(void **state)
 {
     struct board board;
     (void)state;
     board_make(&board);
     add(&board, ISSUE_MINOR, ISSUE_OF_COACH, "same");
     add(&board, ISSUE_NOTE, ISSUE_OF_COACH, "other");
-    add(&board, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, " same\n")->suggestion = BL_TEXT("mend it");
+    add(&board, ISSUE_CRITICAL, ISSUE_OF_CLAIMS, " same\n")->suggestion = BL_TEXT("fix it");
     add(&board, ISSUE_NOTE, ISSUE_OF_COACH, "same")->line = 3;
     add(&board, ISSUE_NOTE, ISSUE_OF_COACH, "same")->suggestion = BL_TEXT("drop it");
     issues_sort(&board.issues);
     assert_int_equal(count(&board), 4);
     assert_int_equal(issue_at(&board, 0)->severity, ISSUE_CRITICAL);
     assert_int_equal(issue_at(&board, 0)->source, ISSUE_OF_CLAIMS);
-    assert_true(bl_text_equal(issue_at(&board, 0)->suggestion, BL_TEXT("mend it")));
-    /* Another line, and another thing to do, are other issues. */
+    assert_true(bl_text_equal(issue_at(&board, 0)->suggestion, BL_TEXT("fix it")));
+    /* Another line or another suggestion makes another issue. */
     assert_string_equal(issue_at(&board, 1)->description.data, "other");
     assert_int_equal(issue_at(&board, 2)->line, 3);
     assert_true(bl_text_equal(issue_at(&board, 3)->suggestion, BL_TEXT("drop it")));
     bl_arena_done(&board.arena);
 }
 
-/* Issues are on record in what verification found, and in a turn. */
-static void an_issue_is_read_as_it_was_written(void **state)
+/* Issues are stored with verifications and turns. */
+static void issue_is_read_as_written(void **state)
 {
     struct board board;
     struct verify_outcome outcome = {.value = BL_VERIFIED_FAILED}, again;
@@ -115,7 +115,7 @@ static void an_issue_is_read_as_it_was_written(void **state)
     issues_move(&again.issues, &board.issues);
     assert_int_equal(issue_at(&board, 0)->line, 7);
     assert_int_equal(issue_at(&board, 1)->source, ISSUE_OF_VERIFY);
-    /* Anything else is left out. */
+    /* Anything else is omitted. */
     assert_int_equal(bl_json_read(&board.arena,
                                   BL_TEXT("{\"value\":\"failed\",\"issues\":[1,{},{\"severity\":"
                                           "\"bad\",\"source\":\"coach\",\"description\":\"a\"},"
@@ -130,7 +130,7 @@ static void an_issue_is_read_as_it_was_written(void **state)
 
 /* ---- Feedback -------------------------------------------------------------------------------- */
 
-static void F47_the_critical_is_first_and_the_last_line_says_what_was_cut(void **state)
+static void F47_critical_issue_is_first_and_the_last_line_counts_omissions(void **state)
 {
     struct board board;
     (void)state;
@@ -148,7 +148,7 @@ static void F47_the_critical_is_first_and_the_last_line_says_what_was_cut(void *
     bl_arena_done(&board.arena);
 }
 
-static void F47_what_was_cut_is_counted_by_severity(void **state)
+static void F47_omitted_issues_are_counted_by_severity(void **state)
 {
     struct board board;
     (void)state;
@@ -168,7 +168,7 @@ static void F47_what_was_cut_is_counted_by_severity(void **state)
     bl_arena_done(&board.arena);
 }
 
-static void an_issue_says_where_and_what_to_do(void **state)
+static void issue_has_a_place_and_a_suggestion(void **state)
 {
     struct board board;
     (void)state;
@@ -191,7 +191,7 @@ static void feedback_stays_within_8_KiB_and_the_first_fits(void **state)
     char *huge = bl_alloc(200 * 1024);
     (void)state;
     board_make(&board);
-    /* Escapes, indents and long names all at once. */
+    /* Escapes, indents and long names together. */
     for (size_t i = 0; i < 200 * 1024 - 1; i++)
         huge[i] = i % 2 == 0 ? '\n' : '\x01';
     huge[200 * 1024 - 1] = '\0';
@@ -205,14 +205,14 @@ static void feedback_stays_within_8_KiB_and_the_first_fits(void **state)
     assert_true(bl_text_starts_with(text, BL_TEXT("1. critical (coach) \\x01")));
     assert_true(bl_text_find(text, BL_TEXT("… and 1 more (1 note): ")) > 0);
     assert_true(bl_utf8_valid(text));
-    /* Without a place where all of it is, this is that place. */
+    /* Without a path, this is the full list. */
     text = feedback_make(&board.arena, &board.issues, UINT32_MAX, NULL);
     assert_true(text.size > 1000000);
     bl_free(huge);
     bl_arena_done(&board.arena);
 }
 
-static void a_smaller_issue_does_not_overtake(void **state)
+static void smaller_issue_does_not_overtake(void **state)
 {
     struct board board;
     char large[4500];
@@ -230,7 +230,7 @@ static void a_smaller_issue_does_not_overtake(void **state)
     bl_arena_done(&board.arena);
 }
 
-static void a_text_that_is_cut_says_where_it_is_whole(void **state)
+static void cut_text_names_the_full_one(void **state)
 {
     struct board board;
     char large[6000];
@@ -241,7 +241,7 @@ static void a_text_that_is_cut_says_where_it_is_whole(void **state)
     add(&board, ISSUE_MAJOR, ISSUE_OF_COACH, large);
     struct bl_text text = feedback_make(&board.arena, &board.issues, 10, "PATH");
     assert_true(bl_text_find(text, BL_TEXT("xx …\n")) > 0);
-    assert_true(bl_text_equal(last_line(text), BL_TEXT("… shortened; whole texts: PATH")));
+    assert_true(bl_text_equal(last_line(text), BL_TEXT("… shortened; full texts: PATH")));
     bl_arena_done(&board.arena);
 }
 
@@ -258,12 +258,12 @@ static void hostile_text_is_shown_escaped(void **state)
 }
 
 SUITE(issue, cmocka_unit_test(order_is_severity_then_source_then_order),
-      cmocka_unit_test(equal_issues_are_merged_to_the_worst),
-      cmocka_unit_test(an_issue_is_read_as_it_was_written),
-      cmocka_unit_test(F47_the_critical_is_first_and_the_last_line_says_what_was_cut),
-      cmocka_unit_test(F47_what_was_cut_is_counted_by_severity),
-      cmocka_unit_test(an_issue_says_where_and_what_to_do),
+      cmocka_unit_test(equal_issues_are_merged_with_the_highest_severity),
+      cmocka_unit_test(issue_is_read_as_written),
+      cmocka_unit_test(F47_critical_issue_is_first_and_the_last_line_counts_omissions),
+      cmocka_unit_test(F47_omitted_issues_are_counted_by_severity),
+      cmocka_unit_test(issue_has_a_place_and_a_suggestion),
       cmocka_unit_test(feedback_stays_within_8_KiB_and_the_first_fits),
-      cmocka_unit_test(a_smaller_issue_does_not_overtake),
-      cmocka_unit_test(a_text_that_is_cut_says_where_it_is_whole),
+      cmocka_unit_test(smaller_issue_does_not_overtake),
+      cmocka_unit_test(cut_text_names_the_full_one),
       cmocka_unit_test(hostile_text_is_shown_escaped));

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* The digest of feedback with one such issue. */
+/* Makes the digest of feedback with one such issue. */
 static void digest_of(const char *file, const char *criterion, const char *description,
                       char out[65])
 {
@@ -25,7 +25,7 @@ static void compare(const char *a, const char *b, bool alike)
                   alike ? "not alike" : "alike");
 }
 
-static void case_spaces_numbers_durations_hashes_and_paths_are_alike(void **state)
+static void case_spaces_numbers_durations_hashes_and_paths_are_normalized(void **state)
 {
     (void)state;
     compare("It FAILS", " it  fails\n", true);
@@ -46,7 +46,7 @@ static void case_spaces_numbers_durations_hashes_and_paths_are_alike(void **stat
     compare("test_12 fails", "test_7 fails", true);
 }
 
-static void other_words_are_not_alike(void **state)
+static void different_words_differ(void **state)
 {
     char first[65], second[65];
     (void)state;
@@ -65,7 +65,7 @@ static void other_words_are_not_alike(void **state)
     assert_string_equal(first, second);
 }
 
-/* Nothing of it may be looked at again and again. */
+/* No part of the text is scanned repeatedly. */
 static void long_texts_take_linear_time(void **state)
 {
     static const char *const pieces[] = {"-",  "1.", "~.",    "1z", "a/",
@@ -88,7 +88,8 @@ static void long_texts_take_linear_time(void **state)
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
-/* A turn that ended in feedback with that text; criterion `verified` (negative: none) of 8 is. */
+/* A turn that ended in feedback with that text, and verified criterion `verified` of 8 (negative:
+ * none). */
 static bool turn(struct stall *stall, const char *description, int verified, bool changed)
 {
     struct bl_arena arena = {0};
@@ -115,7 +116,7 @@ static void F48_three_feedbacks_that_differ_in_numbers_and_paths_stall(void **st
     assert_true(turn(&stall, "2 of 11 fail in lib/c.c:1 after 2 m", -1, true));
 }
 
-static void F48_other_feedback_begins_anew(void **state)
+static void F48_different_feedback_restarts_the_count(void **state)
 {
     struct stall stall = {0};
     (void)state;
@@ -127,26 +128,26 @@ static void F48_other_feedback_begins_anew(void **state)
     assert_true(turn(&stall, "it fails", -1, true));
 }
 
-static void F48_a_criterion_newly_verified_in_turn_2_is_no_stall(void **state)
+static void F48_criterion_newly_verified_in_turn_2_is_not_a_stall(void **state)
 {
     struct stall stall = {0};
     (void)state;
     assert_false(turn(&stall, "3 fail", -1, true));
     assert_false(turn(&stall, "2 fail", 4, true));
     assert_false(turn(&stall, "1 fail", 4, true));
-    /* From now on it takes five. */
+    /* From now on it takes five turns. */
     assert_false(turn(&stall, "1 fail", -1, true));
     assert_false(turn(&stall, "1 fail", 4, true));
     assert_false(turn(&stall, "1 fail", 4, true));
     assert_true(turn(&stall, "1 fail", 4, true));
 }
 
-static void F48_an_absent_turn_among_them_is_passed_over(void **state)
+static void F48_absent_turn_among_them_does_not_count(void **state)
 {
     struct stall stall = {0};
     (void)state;
     assert_false(turn(&stall, "3 fail", -1, true));
-    /* Turn 2 is absent: nobody asks. */
+    /* Turn 2 is absent, and does not count. */
     assert_false(turn(&stall, "2 fail", -1, true));
     assert_true(turn(&stall, "1 fail", -1, true));
 }
@@ -163,7 +164,7 @@ static void three_turns_without_a_change_stall(void **state)
     assert_true(turn(&stall, "zeta", 5, false));
 }
 
-static void a_turn_without_a_verdict_counts(void **state)
+static void turn_without_a_verdict_counts(void **state)
 {
     struct bl_arena arena = {0};
     struct bl_list issues;
@@ -175,11 +176,12 @@ static void a_turn_without_a_verdict_counts(void **state)
     assert_false(stall_after(&stall, NULL, &issues, true, &why));
     assert_false(stall_after(&stall, NULL, &issues, true, &why));
     assert_true(stall_after(&stall, NULL, &issues, true, &why));
-    assert_string_equal(why, "the same feedback three turns in a row, and no criterion verified");
+    assert_string_equal(why,
+                        "the same feedback in three turns in a row, with no verified criterion");
     bl_arena_done(&arena);
 }
 
-static void a_stall_is_read_as_it_was_written(void **state)
+static void stall_is_read_as_written(void **state)
 {
     struct stall stall = {.absent = 2, .player_errors = 1}, again;
     struct bl_arena arena = {0};
@@ -196,7 +198,7 @@ static void a_stall_is_read_as_it_was_written(void **state)
     assert_int_equal(bl_json_read(&arena, bl_buffer_text(&text), NULL, &value, NULL), 0);
     bl_record_take(&arena, &stall_record, value, &again);
     assert_memory_equal(&stall, &again, sizeof stall);
-    /* Anything else is none. */
+    /* Anything else is an empty state. */
     static const struct stall none = {0};
     bl_record_take(&arena, &stall_record, NULL, &again);
     assert_memory_equal(&none, &again, sizeof none);
@@ -211,12 +213,11 @@ static void a_stall_is_read_as_it_was_written(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(stall, cmocka_unit_test(case_spaces_numbers_durations_hashes_and_paths_are_alike),
-      cmocka_unit_test(other_words_are_not_alike), cmocka_unit_test(long_texts_take_linear_time),
+SUITE(stall, cmocka_unit_test(case_spaces_numbers_durations_hashes_and_paths_are_normalized),
+      cmocka_unit_test(different_words_differ), cmocka_unit_test(long_texts_take_linear_time),
       cmocka_unit_test(F48_three_feedbacks_that_differ_in_numbers_and_paths_stall),
-      cmocka_unit_test(F48_other_feedback_begins_anew),
-      cmocka_unit_test(F48_a_criterion_newly_verified_in_turn_2_is_no_stall),
-      cmocka_unit_test(F48_an_absent_turn_among_them_is_passed_over),
+      cmocka_unit_test(F48_different_feedback_restarts_the_count),
+      cmocka_unit_test(F48_criterion_newly_verified_in_turn_2_is_not_a_stall),
+      cmocka_unit_test(F48_absent_turn_among_them_does_not_count),
       cmocka_unit_test(three_turns_without_a_change_stall),
-      cmocka_unit_test(a_turn_without_a_verdict_counts),
-      cmocka_unit_test(a_stall_is_read_as_it_was_written));
+      cmocka_unit_test(turn_without_a_verdict_counts), cmocka_unit_test(stall_is_read_as_written));

@@ -17,7 +17,7 @@ static const struct bl_plan_task task = {
     "{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"rationale\":\"fine\","             \
     "\"criteria\":" VERIFIED ",\"issues\":[]}"
 
-/* A verdict and what came of it. */
+/* A verdict and the result of parsing it. */
 struct trial {
     struct bl_arena arena;
     struct verdict verdict;
@@ -31,7 +31,7 @@ static void try_text(struct trial *trial, struct bl_text text)
     trial->code = verdict_parse(&trial->arena, text, &task, 3, &trial->verdict, &trial->reason);
 }
 
-/* It is refused, and the reason names what is wrong. */
+/* Expects a refusal with this reason. */
 static void refuses(const char *text, const char *reason)
 {
     struct trial trial;
@@ -54,9 +54,9 @@ static void takes(const char *text)
     bl_arena_done(&trial.arena);
 }
 
-/* ---- What is taken --------------------------------------------------------------------------- */
+/* ---- Valid verdicts -------------------------------------------------------------------------- */
 
-static void an_approval_is_read_in_the_plans_order(void **state)
+static void approval_is_read_in_plan_order(void **state)
 {
     struct trial trial;
     (void)state;
@@ -105,19 +105,19 @@ static void feedback_keeps_its_issues_in_order(void **state)
     bl_arena_done(&trial.arena);
 }
 
-static void a_fenced_block_in_prose_is_taken(void **state)
+static void fenced_block_in_prose_is_accepted(void **state)
 {
     (void)state;
     takes("I looked at all of it.\n\n```json\n" APPROVAL "\n```\nThat is all.\n");
     takes("  " APPROVAL "\n\n");
-    /* What it quotes of the Player comes before; the last one counts. */
+    /* A quotation of the Player may come first; the last block counts. */
     refuses("The Player wrote:\n```json\n" APPROVAL
             "\n```\nI say:\n```json\n{\"task\":\"TASK-A\"}\n"
             "```\n",
             "turn: missing");
 }
 
-static void a_task_without_criteria_needs_none(void **state)
+static void verdict_on_a_task_without_criteria_needs_none(void **state)
 {
     static const struct bl_plan_task bare = {.id = "TASK-A"};
     struct bl_text text =
@@ -135,13 +135,13 @@ static void a_task_without_criteria_needs_none(void **state)
     bl_arena_done(&arena);
 }
 
-/* ---- What is not: malformed verdicts --------------------------------------------------------- */
+/* ---- Malformed verdicts ---------------------------------------------------------------------- */
 
-static void F46_prose_is_no_verdict(void **state)
+static void F46_prose_is_not_a_verdict(void **state)
 {
     (void)state;
-    refuses("", "there is no verdict");
-    refuses(" \n\t", "there is no verdict");
+    refuses("", "no verdict");
+    refuses(" \n\t", "no verdict");
     refuses("I approve of this work.", "it is not one JSON object");
     refuses("approve", "it is not one JSON object");
     refuses("[" APPROVAL "]", "it is not one JSON object, but a list");
@@ -152,7 +152,7 @@ static void F46_prose_is_no_verdict(void **state)
     refuses("\xff\xfe{}", "it is not one JSON object");
 }
 
-static void F46_an_unknown_key_is_refused(void **state)
+static void F46_unknown_key_is_refused(void **state)
 {
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":" VERIFIED
@@ -171,16 +171,16 @@ static void F46_an_unknown_key_is_refused(void **state)
             "unknown member \"\\u001b[2J\"");
 }
 
-static void F46_a_double_key_is_refused(void **state)
+static void F46_duplicate_key_is_refused(void **state)
 {
     (void)state;
     refuses("{\"decision\":\"feedback\",\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\","
             "\"criteria\":" VERIFIED "}",
-            "a key that the object does not have yet");
+            "a key that is not a duplicate");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"rejected\",\"result\":\"verified\"},"
             "{\"id\":\"AC-002\",\"result\":\"verified\"}]}",
-            "a key that the object does not have yet");
+            "a key that is not a duplicate");
 }
 
 static void F46_another_task_or_turn_is_refused(void **state)
@@ -201,7 +201,7 @@ static void F46_another_task_or_turn_is_refused(void **state)
             "turn: missing");
 }
 
-static void F46_an_unknown_decision_is_refused(void **state)
+static void F46_unknown_decision_is_refused(void **state)
 {
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approved\",\"criteria\":" VERIFIED "}",
@@ -213,22 +213,22 @@ static void F46_an_unknown_decision_is_refused(void **state)
             "decision: missing; expected one of feedback, approve");
 }
 
-static void F46_each_criterion_comes_once(void **state)
+static void F46_each_criterion_is_listed_once(void **state)
 {
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"verified\"}]}",
             "criterion AC-002 is missing");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\"}",
-            "criterion AC-001 is missing in 'criteria'; criterion AC-002 is missing");
+            "criterion AC-001 is missing from 'criteria'; criterion AC-002 is missing");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"verified\"},{\"id\":\"AC-002\","
             "\"result\":\"verified\"},{\"id\":\"AC-003\",\"result\":\"verified\"}]}",
-            "criteria[2]: there is no criterion 'AC-003'; the task has AC-001, AC-002");
+            "criteria[2]: unknown criterion 'AC-003'; the task has AC-001, AC-002");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"verified\"},{\"id\":\"AC-002\","
             "\"result\":\"verified\"},{\"id\":\"AC-001\",\"result\":\"rejected\"}]}",
-            "criterion AC-001 comes twice");
+            "criterion AC-001 is listed twice");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"approve\",\"criteria\":"
             "[{\"id\":\"AC-001\",\"result\":\"yes\"},{\"id\":\"AC-002\",\"result\":\"verified\"}]}",
             "criteria[0].result: expected one of rejected, verified, found \"yes\"");
@@ -247,9 +247,9 @@ static void F46_feedback_needs_an_issue(void **state)
     (void)state;
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"feedback\",\"criteria\":" VERIFIED
             ",\"issues\":[]}",
-            "it gives feedback without an issue");
+            "it is feedback without an issue");
     refuses("{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"feedback\",\"criteria\":" VERIFIED "}",
-            "it gives feedback without an issue");
+            "it is feedback without an issue");
 }
 
 static void F46_approval_with_a_rejected_criterion_is_refused(void **state)
@@ -271,20 +271,20 @@ static void F46_approval_with_a_critical_issue_is_refused(void **state)
           ",\"issues\":[{\"severity\":\"major\",\"description\":\"later\"}]}");
 }
 
-static void F46_issues_must_say_what_is_wrong(void **state)
+static void F46_issues_need_a_description(void **state)
 {
     (void)state;
 #define WITH_ISSUE(issue)                                                                          \
     "{\"task\":\"TASK-A\",\"turn\":3,\"decision\":\"feedback\",\"criteria\":" VERIFIED             \
     ",\"issues\":[" issue "]}"
     refuses(WITH_ISSUE("{\"severity\":\"note\"}"),
-            "issues[0].description: missing; expected a text that says what is wrong");
+            "issues[0].description: missing; expected a description of what is wrong");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"  \"}"),
-            "issues[0].description: expected a text that says what is wrong");
+            "issues[0].description: expected a description of what is wrong");
     refuses(WITH_ISSUE("{\"severity\":\"blocker\",\"description\":\"a\"}"),
             "issues[0].severity: expected one of critical, major, minor, note, found \"blocker\"");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"criterion\":\"AC-9\"}"),
-            "issues[0]: there is no criterion 'AC-9'");
+            "issues[0]: unknown criterion 'AC-9'");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"line\":-1}"),
             "issues[0].line: expected a whole number");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"line\":\"12\"}"),
@@ -292,12 +292,12 @@ static void F46_issues_must_say_what_is_wrong(void **state)
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":\"a\",\"file\":\"a\\u0000b\"}"),
             "issues[0].file: expected a string");
     refuses(WITH_ISSUE("{\"severity\":\"note\",\"description\":[\"a\"]}"),
-            "issues[0].description: expected a text that says what is wrong, found a list");
+            "issues[0].description: expected a description of what is wrong, found a list");
     refuses(WITH_ISSUE("\"it leaks\""), "issues[0]: expected an object, found \"it leaks\"");
 #undef WITH_ISSUE
 }
 
-static void F46_what_is_too_large_is_refused(void **state)
+static void F46_oversized_verdict_is_refused(void **state)
 {
     struct bl_buffer text;
     struct trial trial;
@@ -315,13 +315,13 @@ static void F46_what_is_too_large_is_refused(void **state)
     bl_buffer_append(&text, BL_TEXT("x\"}"));
     try_text(&trial, bl_buffer_text(&text));
     assert_int_equal(trial.code, BL_EPARSE);
-    assert_true(bl_text_find(trial.reason, BL_TEXT("at most 262144 are taken")) >= 0);
+    assert_true(bl_text_find(trial.reason, BL_TEXT("at most 262144 are allowed")) >= 0);
     bl_arena_done(&trial.arena);
     bl_buffer_done(&text);
 }
 
-/* Three tries are few: one reason says all that is wrong. */
-static void a_reason_names_all_faults_and_is_bounded(void **state)
+/* There are only three tries: one reason lists all problems. */
+static void reason_lists_all_problems_and_is_bounded(void **state)
 {
     struct bl_buffer text;
     struct trial trial;
@@ -331,7 +331,7 @@ static void a_reason_names_all_faults_and_is_bounded(void **state)
             "verdict; "
             "expected one of task, turn, decision, rationale, criteria, issues; it is for task "
             "'TASK-B', not for TASK-A; it is for turn 1, not for turn 3; criterion AC-001 is "
-            "missing in 'criteria'; criterion AC-002 is missing");
+            "missing from 'criteria'; criterion AC-002 is missing");
     bl_buffer_init(&text, SIZE_MAX);
     bl_buffer_append(&text, BL_TEXT("{"));
     for (int i = 0; i < 5000; i++)
@@ -345,18 +345,18 @@ static void a_reason_names_all_faults_and_is_bounded(void **state)
     bl_buffer_done(&text);
 }
 
-SUITE(verdict, cmocka_unit_test(an_approval_is_read_in_the_plans_order),
+SUITE(verdict, cmocka_unit_test(approval_is_read_in_plan_order),
       cmocka_unit_test(feedback_keeps_its_issues_in_order),
-      cmocka_unit_test(a_fenced_block_in_prose_is_taken),
-      cmocka_unit_test(a_task_without_criteria_needs_none),
-      cmocka_unit_test(F46_prose_is_no_verdict), cmocka_unit_test(F46_an_unknown_key_is_refused),
-      cmocka_unit_test(F46_a_double_key_is_refused),
+      cmocka_unit_test(fenced_block_in_prose_is_accepted),
+      cmocka_unit_test(verdict_on_a_task_without_criteria_needs_none),
+      cmocka_unit_test(F46_prose_is_not_a_verdict), cmocka_unit_test(F46_unknown_key_is_refused),
+      cmocka_unit_test(F46_duplicate_key_is_refused),
       cmocka_unit_test(F46_another_task_or_turn_is_refused),
-      cmocka_unit_test(F46_an_unknown_decision_is_refused),
-      cmocka_unit_test(F46_each_criterion_comes_once),
+      cmocka_unit_test(F46_unknown_decision_is_refused),
+      cmocka_unit_test(F46_each_criterion_is_listed_once),
       cmocka_unit_test(F46_feedback_needs_an_issue),
       cmocka_unit_test(F46_approval_with_a_rejected_criterion_is_refused),
       cmocka_unit_test(F46_approval_with_a_critical_issue_is_refused),
-      cmocka_unit_test(F46_issues_must_say_what_is_wrong),
-      cmocka_unit_test(F46_what_is_too_large_is_refused),
-      cmocka_unit_test(a_reason_names_all_faults_and_is_bounded));
+      cmocka_unit_test(F46_issues_need_a_description),
+      cmocka_unit_test(F46_oversized_verdict_is_refused),
+      cmocka_unit_test(reason_lists_all_problems_and_is_bounded));

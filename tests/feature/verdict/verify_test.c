@@ -17,7 +17,7 @@
 
 #define PATH_SIZE 700
 
-/* A repository, its git, and an order to verify a commit of it. */
+/* A repository, its git, and an order to verify one of its commits. */
 struct bench {
     struct place place;
     struct git_repository *git;
@@ -27,14 +27,14 @@ struct bench {
     struct bl_verify_plan plan;
     struct verify_order order;
     struct verify_outcome outcome;
-    struct bl_scope scope; /* that the verification runs in */
+    struct bl_scope scope; /* scope of the verification */
     struct bl_receipt receipt;
     char feature[64];
     char folder[PATH_SIZE];
     char *base;
     char *commit;
     struct bl_buffer output;
-    const char *stop_at; /* output that stops the scope; NULL: none does */
+    const char *stop_at; /* stops the scope when this is printed; NULL: never */
     bool linked;         /* it could be hurried when it printed */
     int (*body)(struct bench *bench);
 };
@@ -46,7 +46,7 @@ static void take_output(void *context, struct bl_text bytes)
     struct bench *bench = context;
     bl_buffer_append(&bench->output, bytes);
     bench->linked = bench->linked || !bl_list_empty(&bench->house.running);
-    /* At the beginning of a line: what is printed, and not the command's own text. */
+    /* At the start of a line: the output, not the command's own text. */
     char line[80];
     snprintf(line, sizeof line, "\n%s\n", bench->stop_at != NULL ? bench->stop_at : "-");
     if (bench->stop_at != NULL &&
@@ -86,7 +86,7 @@ static void bench_done(struct bench *bench)
     place_done(&bench->place);
 }
 
-/* How many processes have the feature of this test in their environment. */
+/* Counts the processes with this test's feature in their environment. */
 static unsigned count_processes(const struct bench *bench)
 {
     DIR *folder = opendir("/proc");
@@ -112,7 +112,7 @@ static bool is_gone(const char *path)
     return lstat(path, &status) != 0 && errno == ENOENT;
 }
 
-/* In the bench's scope; nothing is left of it, whatever came of it. */
+/* Verifies in the bench's scope, and checks that nothing is left. */
 static int verify(struct bench *bench)
 {
     struct bl_scope *outer = bl_scope_current();
@@ -166,7 +166,7 @@ static void bench_run(struct bench *bench, int (*body)(struct bench *bench))
     run_in_loop(bench_main, bench);
 }
 
-/* For one that needs nothing but the first commit. */
+/* Runs a body that needs only the first commit. */
 static void with_bench(int (*body)(struct bench *bench))
 {
     struct bench bench;
@@ -175,7 +175,7 @@ static void with_bench(int (*body)(struct bench *bench))
     bench_done(&bench);
 }
 
-/* Verifies with one command; true when it came to that value, and says why in these words. */
+/* Verifies with one command. Returns true if the value and the reason are as expected. */
 static bool comes_to(struct bench *bench, const char *command, enum bl_verified value,
                      const char *why)
 {
@@ -225,7 +225,7 @@ static int passing(struct bench *bench)
     return 0;
 }
 
-static void all_that_ran_and_said_yes_is_passed(void **state)
+static void all_commands_that_exit_with_0_are_passed(void **state)
 {
     (void)state;
     with_bench(passing);
@@ -241,15 +241,15 @@ static int failing(struct bench *bench)
     const struct issue *issue = first_issue(bench);
     CHECK_EQUAL(issue->severity, ISSUE_CRITICAL);
     CHECK_EQUAL(issue->source, ISSUE_OF_VERIFY);
-    CHECK(bl_text_ends_with(issue->description, BL_TEXT("Its output ends:\nout\nerr\n")));
-    /* With a Coach's issues it is still the first. */
+    CHECK(bl_text_ends_with(issue->description, BL_TEXT("End of its output:\nout\nerr\n")));
+    /* It is the first issue, also with a Coach's. */
     issue_add(&bench->arena, &bench->outcome.issues, ISSUE_CRITICAL, ISSUE_OF_COACH, NULL,
               BL_TEXT("mine"));
     issues_sort(&bench->outcome.issues);
     struct bl_text text = feedback_make(&bench->arena, &bench->outcome.issues, 10, "PATH");
     CHECK(bl_text_starts_with(text, BL_TEXT("1. critical (verify): Verification failed: ")));
     CHECK(bl_text_find(text, BL_TEXT("\n   out\n   err\n2. critical (coach): mine")) > 0);
-    /* The first that said no decides; each is told. */
+    /* The first failed command decides; each failure is an issue. */
     bench->plan.commands = commands;
     CHECK_EQUAL(verify(bench), 0);
     CHECK_EQUAL(bench->outcome.value, BL_VERIFIED_FAILED);
@@ -289,13 +289,13 @@ static int absent(struct bench *bench)
     bench->plan.setup = NULL;
     char *commit = bench->commit;
     bench->commit = (char[]){"0123456789012345678901234567890123456789"};
-    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "there is no clean copy: "));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "cannot make a clean copy: "));
     CHECK_EQUAL(bench->outcome.run_count, 0);
     bench->commit = commit;
     return 0;
 }
 
-/* What a Player wrote runs in setup, too. */
+/* A Player's code runs in setup too. */
 static int setup_is_held(struct bench *bench)
 {
     char home[PATH_SIZE], before[PATH_SIZE], command[300];
@@ -322,7 +322,8 @@ static int setup_is_held(struct bench *bench)
     settings->deny = network;
     CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "without network"));
     close(listener);
-    snprintf(home, sizeof home, "/var/tmp/belay-home-XXXXXX"); /* /tmp is hidden with all in it */
+    snprintf(home, sizeof home, "/var/tmp/belay-home-XXXXXX"); /* /tmp and its contents are
+                                                                  hidden */
     CHECK(mkdtemp(home) != NULL);
     snprintf(before, sizeof before, "%s", getenv("HOME") != NULL ? getenv("HOME") : "/");
     setenv("HOME", home, 1);
@@ -346,7 +347,7 @@ static void setup_has_no_network_and_no_secrets(void **state)
     with_bench(setup_is_held);
 }
 
-static void F43_what_could_not_be_found_out_is_absent(void **state)
+static void F43_check_that_could_not_run_is_absent(void **state)
 {
     (void)state;
     with_bench(absent);
@@ -354,13 +355,13 @@ static void F43_what_could_not_be_found_out_is_absent(void **state)
 
 static int without_submodule(struct bench *bench)
 {
-    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "there is no clean copy: "));
+    CHECK(comes_to(bench, "true", BL_VERIFIED_ABSENT, "cannot make a clean copy: "));
     CHECK(bl_text_find(bench->outcome.why, BL_TEXT("submodule")) >= 0);
     CHECK_EQUAL(bench->outcome.run_count, 0);
     return 0;
 }
 
-static void submodules_that_cannot_be_filled_locally_are_absent(void **state)
+static void unavailable_submodules_are_absent(void **state)
 {
     struct bench bench;
     (void)state;
@@ -410,7 +411,7 @@ static int hanging(struct bench *bench)
     return 0;
 }
 
-static void F8_a_command_over_its_own_limit_is_absent_and_stops_nothing(void **state)
+static void F8_command_over_its_own_limit_is_absent_and_stops_nothing(void **state)
 {
     (void)state;
     with_bench(hanging);
@@ -443,7 +444,7 @@ static int stopped_in_a_command(struct bench *bench)
     return 0;
 }
 
-static void F8_a_stop_in_a_command_leaves_nothing(void **state)
+static void F8_stop_in_a_command_leaves_nothing(void **state)
 {
     (void)state;
     with_bench(stopped_in_a_command);
@@ -462,7 +463,7 @@ static int stopped_in_setup(struct bench *bench)
     return 0;
 }
 
-static void a_stop_in_setup_leaves_nothing(void **state)
+static void stop_in_setup_leaves_nothing(void **state)
 {
     (void)state;
     with_bench(stopped_in_setup);
@@ -475,19 +476,19 @@ static int deadline_passed(struct bench *bench)
     bl_scope_set_deadline(&bench->scope, bl_now_ns() + 300 * BL_NS_PER_MS);
     CHECK_EQUAL(verify(bench), BL_ETIMEDOUT);
     CHECK_EQUAL(bl_receipt_survivors(&bench->receipt), 0);
-    /* And once more, from the start. */
+    /* Once more, from the start. */
     CHECK_EQUAL(verify(bench), BL_ETIMEDOUT);
     CHECK_EQUAL(bench->outcome.run_count, 0);
     return 0;
 }
 
-static void the_deadline_of_the_task_stops_it(void **state)
+static void deadline_of_the_task_stops_verification(void **state)
 {
     (void)state;
     with_bench(deadline_passed);
 }
 
-/* Stops the scope as soon as a path of the copy is there. */
+/* Stops the scope as soon as a path of the copy exists. */
 struct lurker {
     struct bench *bench;
     const char *path;
@@ -523,7 +524,7 @@ static int stopped_in_the_copy(struct bench *bench)
     return 0;
 }
 
-static void a_stop_in_the_copy_leaves_nothing(void **state)
+static void stop_in_the_copy_leaves_nothing(void **state)
 {
     struct bench bench;
     (void)state;
@@ -548,7 +549,7 @@ static int stopped_in_carry(struct bench *bench)
     return verify_lurked(bench, path);
 }
 
-static void a_stop_while_files_are_carried_leaves_nothing(void **state)
+static void stop_while_files_are_carried_leaves_nothing(void **state)
 {
     struct bench bench;
     char path[PATH_SIZE];
@@ -556,13 +557,13 @@ static void a_stop_while_files_are_carried_leaves_nothing(void **state)
     bench_make(&bench);
     place_write(&bench.place, "cache/large", "");
     snprintf(path, sizeof path, "%s/cache/large", bench.place.repository);
-    /* Holes: it is there at once, and its copy takes long, unless the system shares it. */
+    /* A sparse file exists at once, but its copy takes long unless the file system shares it. */
     assert_int_equal(truncate(path, (off_t)16 << 30), 0);
     bench_run(&bench, stopped_in_carry);
     bench_done(&bench);
 }
 
-/* ---- What commands leave and print ----------------------------------------------------------- */
+/* ---- Processes and output of commands -------------------------------------------------------- */
 
 static int leaves_a_daemon(struct bench *bench)
 {
@@ -571,7 +572,7 @@ static int leaves_a_daemon(struct bench *bench)
     return 0;
 }
 
-static void a_daemon_that_is_left_behind_is_stopped(void **state)
+static void leftover_daemon_is_stopped(void **state)
 {
     (void)state;
     with_bench(leaves_a_daemon);
@@ -589,7 +590,7 @@ static int floods(struct bench *bench)
     CHECK(bl_utf8_valid(tail));
     CHECK(bl_text_ends_with(tail, BL_TEXT("the \\x1b[31mend\xEF\xBF\xBD\n")));
     CHECK(bench->output.size > 20000000);
-    /* Characters of several bytes, and more escapes than there is room for. */
+    /* Characters of several bytes, and more escapes than fit. */
     CHECK(comes_to(bench, "for i in $(seq 3000); do printf 'ü€'; done; exit 1", BL_VERIFIED_FAILED,
                    ""));
     tail = bench->outcome.tail;
@@ -601,7 +602,7 @@ static int floods(struct bench *bench)
     return 0;
 }
 
-static void a_flood_is_bounded_and_its_end_is_shown(void **state)
+static void large_output_is_bounded_and_its_end_is_shown(void **state)
 {
     (void)state;
     with_bench(floods);
@@ -630,7 +631,7 @@ static int protecting(struct bench *bench)
     return 0;
 }
 
-static void F44_protected_paths_are_the_bases_and_a_critical_issue_names_them(void **state)
+static void F44_protected_paths_come_from_the_base_and_changes_are_critical_issues(void **state)
 {
     struct bench bench;
     (void)state;
@@ -672,7 +673,7 @@ static int carrying(struct bench *bench)
     return 0;
 }
 
-static void carried_paths_are_copied_and_lead_nowhere_else(void **state)
+static void carried_paths_are_copied_without_following_links(void **state)
 {
     struct bench bench;
     char command[2048];
@@ -702,10 +703,10 @@ static void carried_paths_are_copied_and_lead_nowhere_else(void **state)
 
 static int refusing_to_carry(struct bench *bench)
 {
-    static const char *const wrong[][2] = {{"../outside", "it leads out of the folder"},
-                                           {"a/../../b", "it leads out of the folder"},
+    static const char *const wrong[][2] = {{"../outside", "it leaves the folder"},
+                                           {"a/../../b", "it leaves the folder"},
                                            {"/etc", "it is absolute"},
-                                           {".git/hooks", "it is git's own"},
+                                           {".git/hooks", "it belongs to git"},
                                            {"./", "it names the folder itself"}};
     for (size_t i = 0; i < BL_COUNT(wrong); i++) {
         const char *const carry[] = {wrong[i][0], NULL};
@@ -716,13 +717,13 @@ static int refusing_to_carry(struct bench *bench)
     return 0;
 }
 
-static void a_carried_path_that_leads_out_is_refused(void **state)
+static void carried_path_that_leaves_the_folder_is_refused(void **state)
 {
     (void)state;
     with_bench(refusing_to_carry);
 }
 
-/* Not the last byte of the file; git itself needs as much as the rest. */
+/* Everything but the last byte of the file fits; git needs the same space as the rest. */
 static int carrying_more_than_fits(struct bench *bench)
 {
     static const char *const carry[] = {"large", NULL};
@@ -740,7 +741,7 @@ static int carrying_more_than_fits(struct bench *bench)
     return 0;
 }
 
-static void a_carried_file_that_cannot_be_written_whole_is_absent(void **state)
+static void incomplete_copy_of_a_carried_file_is_absent(void **state)
 {
     struct bench bench;
     char command[512];
@@ -763,7 +764,7 @@ static int carrying_too_deep(struct bench *bench)
     return 0;
 }
 
-static void folders_that_are_too_deep_are_absent(void **state)
+static void too_deep_folders_are_absent(void **state)
 {
     struct bench bench;
     struct bl_buffer path;
@@ -804,7 +805,7 @@ static int gates(struct bench *bench)
                         BL_VERIFIED_FAILED, "exited with 1"));
     CHECK(bl_text_equal(bench->outcome.tail, BL_TEXT("red\n")));
     CHECK(gate_comes_to(bench, (struct bl_smoke_gate){.command = "exit 5"}, BL_VERIFIED_ABSENT,
-                        "exited with 5: there was nothing to check"));
+                        "exited with 5: there were no tests to run"));
     CHECK(gate_comes_to(bench,
                         (struct bl_smoke_gate){.command = "exit 5", .exit5_is_hard_fail = true},
                         BL_VERIFIED_FAILED, "exited with 5"));
@@ -825,7 +826,7 @@ static void F42_the_gate_has_three_values(void **state)
 
 /* ---- As JSON --------------------------------------------------------------------------------- */
 
-static void an_outcome_is_read_as_it_was_written(void **state)
+static void outcome_is_read_as_written(void **state)
 {
     static const struct verify_run runs[] = {{"npm ci", true, 0, 12}, {"make", false, -1, 7}};
     struct verify_outcome outcome = {.value = BL_VERIFIED_FAILED,
@@ -870,24 +871,24 @@ static void an_outcome_is_read_as_it_was_written(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(verify, cmocka_unit_test(all_that_ran_and_said_yes_is_passed),
+SUITE(verify, cmocka_unit_test(all_commands_that_exit_with_0_are_passed),
       cmocka_unit_test(F43_exit_1_is_failed_and_the_tail_is_issue_1),
-      cmocka_unit_test(F43_what_could_not_be_found_out_is_absent),
-      cmocka_unit_test(submodules_that_cannot_be_filled_locally_are_absent),
+      cmocka_unit_test(F43_check_that_could_not_run_is_absent),
+      cmocka_unit_test(unavailable_submodules_are_absent),
       cmocka_unit_test(F43_no_commands_is_none),
-      cmocka_unit_test(F8_a_command_over_its_own_limit_is_absent_and_stops_nothing),
-      cmocka_unit_test(F8_a_stop_in_a_command_leaves_nothing),
+      cmocka_unit_test(F8_command_over_its_own_limit_is_absent_and_stops_nothing),
+      cmocka_unit_test(F8_stop_in_a_command_leaves_nothing),
       cmocka_unit_test(setup_has_no_network_and_no_secrets),
-      cmocka_unit_test(a_stop_in_setup_leaves_nothing),
-      cmocka_unit_test(the_deadline_of_the_task_stops_it),
-      cmocka_unit_test(a_stop_in_the_copy_leaves_nothing),
-      cmocka_unit_test(a_stop_while_files_are_carried_leaves_nothing),
-      cmocka_unit_test(a_daemon_that_is_left_behind_is_stopped),
-      cmocka_unit_test(a_flood_is_bounded_and_its_end_is_shown),
-      cmocka_unit_test(F44_protected_paths_are_the_bases_and_a_critical_issue_names_them),
-      cmocka_unit_test(carried_paths_are_copied_and_lead_nowhere_else),
-      cmocka_unit_test(a_carried_path_that_leads_out_is_refused),
-      cmocka_unit_test(a_carried_file_that_cannot_be_written_whole_is_absent),
-      cmocka_unit_test(folders_that_are_too_deep_are_absent),
+      cmocka_unit_test(stop_in_setup_leaves_nothing),
+      cmocka_unit_test(deadline_of_the_task_stops_verification),
+      cmocka_unit_test(stop_in_the_copy_leaves_nothing),
+      cmocka_unit_test(stop_while_files_are_carried_leaves_nothing),
+      cmocka_unit_test(leftover_daemon_is_stopped),
+      cmocka_unit_test(large_output_is_bounded_and_its_end_is_shown),
+      cmocka_unit_test(F44_protected_paths_come_from_the_base_and_changes_are_critical_issues),
+      cmocka_unit_test(carried_paths_are_copied_without_following_links),
+      cmocka_unit_test(carried_path_that_leaves_the_folder_is_refused),
+      cmocka_unit_test(incomplete_copy_of_a_carried_file_is_absent),
+      cmocka_unit_test(too_deep_folders_are_absent),
       cmocka_unit_test(F42_the_gate_has_three_values),
-      cmocka_unit_test(an_outcome_is_read_as_it_was_written));
+      cmocka_unit_test(outcome_is_read_as_written));
