@@ -1,4 +1,4 @@
-/* A process that listens, and answers what nobody expects. */
+/* A process that listens and sends unexpected answers. */
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -82,10 +82,10 @@ static int lies(void *argument)
     return 0;
 }
 
-static void answers_that_are_none_are_errors(void **state)
+static void invalid_answers_are_errors(void **state)
 {
     (void)state;
     run_in_loop(lies, NULL);
 }
 
-SUITE(answer, cmocka_unit_test(answers_that_are_none_are_errors));
+SUITE(answer, cmocka_unit_test(invalid_answers_are_errors));

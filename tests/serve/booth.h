@@ -1,5 +1,5 @@
-/* An MCP server on HTTP in the test's own loop, with tools that do as the test says, and clients of
- * bytes. */
+/* An MCP server over HTTP in the test's own loop, with tools that the test controls, and clients
+ * that send bytes. */
 #ifndef BELAY_TESTS_SERVE_BOOTH_H
 #define BELAY_TESTS_SERVE_BOOTH_H
 
@@ -12,17 +12,17 @@
 #define BOOTH_ACCEPT "Accept: application/json, text/event-stream\r\n"
 #define BOOTH_TYPE   "Content-Type: application/json\r\n"
 #define BOOTH_HEAD   "Host: 127.0.0.1\r\n" BOOTH_BEARER BOOTH_ACCEPT BOOTH_TYPE
-/* Of a request that needs no session. */
+/* For a request that needs no session. */
 #define BOOTH_META                                                                                 \
     "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                       \
     "\"io.modelcontextprotocol/clientCapabilities\":{}}"
 #define BOOTH_NOW  "MCP-Protocol-Version: 2026-07-28\r\n"
 #define BOOTH_CALL BOOTH_NOW "Mcp-Method: tools/call\r\n"
 
-/* The tools: `quick` and `near` answer, `hold` waits until it is let go or stopped. */
+/* The tools: `quick` and `near` answer, `hold` waits until it is released or stopped. */
 struct booth {
     struct bl_nursery nursery;
-    struct bl_scope scope; /* a stop of it is the server's end */
+    struct bl_scope scope; /* stopping it ends the server */
     struct bl_fiber *fiber;
     struct bl_mcp_server_options options;
     struct bl_activities activities;
@@ -39,7 +39,7 @@ struct booth {
     uint64_t stopped_ns;
 };
 
-/* The work of a call of `hold`. */
+/* The main function of a call of `hold`. */
 static void booth_hold_main(struct mcp_work *work)
 {
     struct booth *booth = work->server->options.context;
@@ -85,15 +85,18 @@ static void booth_listening(void *context, uint16_t port)
 static const struct mcp_tool booth_tools[] = {
     {.name = "quick",
      .description = "answers",
-     .input = "{\"type\":\"object\"}",
+     .schema = "{\"type\":\"object\"}",
      .serve = booth_quick},
     {.name = "near",
      .description = "wants headers",
-     .input = "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
-              "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
-              "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}",
+     .schema = "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
+               "\"x-mcp-header\":\"Region\"},\"size\":{\"type\":\"object\",\"properties\":{"
+               "\"n\":{\"type\":\"integer\",\"x-mcp-header\":\"N\"}}}}}",
      .serve = booth_quick},
-    {.name = "hold", .description = "waits", .input = "{\"type\":\"object\"}", .serve = booth_hold},
+    {.name = "hold",
+     .description = "waits",
+     .schema = "{\"type\":\"object\"}",
+     .serve = booth_hold},
 };
 
 static int booth_main(void *argument)
@@ -147,7 +150,7 @@ BL_UNUSED static void booth_close(struct booth *booth)
 
 /* ---- Clients --------------------------------------------------------------------------------- */
 
-/* A whole request; `head` are lines with their ends. In a static buffer. */
+/* Builds a whole request in a static buffer; `head` has lines with their line ends. */
 BL_UNUSED static struct bl_text booth_request(const char *method, const char *head,
                                               const char *body)
 {
@@ -159,7 +162,7 @@ BL_UNUSED static struct bl_text booth_request(const char *method, const char *he
     return (struct bl_text){text, (size_t)size};
 }
 
-/* Sends it on a connection of its own. */
+/* Sends the request on a connection of its own. */
 BL_UNUSED static void booth_send(struct booth *booth, struct guest *guest, const char *method,
                                  const char *head, const char *body)
 {
@@ -167,7 +170,7 @@ BL_UNUSED static void booth_send(struct booth *booth, struct guest *guest, const
         CHECK_EQUAL(guest_send(guest, booth_request(method, head, body)), 0);
 }
 
-/* Sends it, reads all of the answer into a static buffer, and returns the status. */
+/* Sends the request, reads the whole answer into a static buffer, and returns the status. */
 static char booth_answer[65536];
 
 BL_UNUSED static int booth_ask(struct booth *booth, const char *method, const char *head,
@@ -186,7 +189,7 @@ BL_UNUSED static int booth_ask(struct booth *booth, const char *method, const ch
     return status;
 }
 
-/* A session; head lines that requests of it need are in a static buffer. */
+/* Opens a session. Returns the header lines that its requests need, in a static buffer. */
 BL_UNUSED static const char *booth_initialize(struct booth *booth, const char *version)
 {
     static char head[1024];
@@ -208,7 +211,7 @@ BL_UNUSED static const char *booth_initialize(struct booth *booth, const char *v
     return head;
 }
 
-/* The call of a tool, as a body. In a static buffer. */
+/* Builds the body of a tool call in a static buffer. */
 BL_UNUSED static const char *booth_tool(const char *id, const char *name, const char *more)
 {
     static char body[1024];

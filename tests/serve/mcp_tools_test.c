@@ -1,4 +1,4 @@
-/* The five tools, without a carrier; and on standard streams, by a pair of sockets. */
+/* The five tools, without a carrier; and on standard streams, over a pair of sockets. */
 #include "mcp_rig.h"
 
 #define SAYS "replies: [{say: ok}]\nrepeat: true\n"
@@ -21,7 +21,7 @@ static bool is_error(const struct asked *asked)
     return bl_json_boolean(bl_json_get(asked->result, BL_TEXT("isError")), false);
 }
 
-/* The same bytes. */
+/* Returns whether two answers have the same bytes. */
 static bool is_same(const struct asked *a, const struct asked *b)
 {
     bool same = bl_text_equal(a->reply.result, b->reply.result);
@@ -51,6 +51,8 @@ MCP_RIG(bad_arguments_are_refused_with_their_path, SAYS)
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','session':'../x'}"), "/arguments/session");
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','timeout':'soon'}"), "/arguments/timeout");
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','timeout':1e300}"), "/arguments/timeout");
+    /* A schema accepts it as a whole number. */
+    expect(rig, CALL(NOW_META, "run", "{'prompt':'x','max_turns':1e30}"), "/arguments/max_turns");
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','max_turns':0}"), "/arguments/max_turns");
     expect(rig, CALL(NOW_META, "run", "{'prompt':'x','permission_mode':'all'}"),
            "/arguments/permission_mode");
@@ -65,7 +67,7 @@ MCP_RIG(bad_arguments_are_refused_with_their_path, SAYS)
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* With what the envelope adds it is as docs/schemas/run.json has it. */
+/* With the members of the envelope, it must match docs/schemas/run.json. */
 static void check_payload(struct mcp_rig *rig, struct bl_text payload, int exit_code)
 {
     const char *root = getenv("BELAY_SOURCE_ROOT");
@@ -104,7 +106,7 @@ MCP_RIG(run_answers_with_the_payload_of_run, SAYS)
     CHECK(asked_is(asked, "/structuredContent/turns/0/prompt", "hello"));
     CHECK(!is_error(asked));
     asked_done(asked);
-    /* It goes on in its session. */
+    /* A second run continues the session. */
     asked =
         answer_to(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'again','session':'s-1'}"));
     CHECK(asked_is(asked, "/structuredContent/turns/0/output", "ok"));
@@ -177,7 +179,7 @@ MCP_RIG(run_over_its_timeout_is_an_error_with_its_result, SILENT)
     asked = answer_to(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x','timeout':0}"));
     CHECK(asked_is(asked, "/structuredContent/final_stop_reason", "timeout"));
     asked_done(asked);
-    /* While its workspace is opened. */
+    /* During the opening of its workspace. */
     rig_block_opening(rig);
     asked = answer_to(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x','timeout':0.1}"));
     CHECK(asked_is(asked, "/structuredContent/final_stop_reason", "timeout"));
@@ -201,7 +203,7 @@ static struct asked *cancel(struct mcp_rig *rig, const char *id)
     return answer_to(rig, "tools/call", params);
 }
 
-MCP_RIG(M5_cancelled_run_is_gone_and_its_receipt_is_had_by_cancel, SETSID)
+MCP_RIG(M5_cancelled_run_has_stopped_and_cancel_returns_its_receipt, SETSID)
 {
     struct asked *asked = ask(rig, "tools/call", CALL(TOKEN_META, "run", "{'prompt':'x'}"));
 
@@ -223,7 +225,7 @@ MCP_RIG(M5_cancelled_run_is_gone_and_its_receipt_is_had_by_cancel, SETSID)
     asked_done(asked);
 }
 
-MCP_RIG(M11_cancel_of_what_runs_and_of_what_has_ended_is_the_same_each_time, SILENT)
+MCP_RIG(M11_cancel_of_running_or_ended_work_has_the_same_answer_each_time, SILENT)
 {
     struct asked *asked = ask(rig, "tools/call", CALL(TOKEN_META, "run", "{'prompt':'x'}"));
 
@@ -262,7 +264,7 @@ MCP_RIG(run_stopped_before_it_has_a_session_has_a_receipt, SAYS)
     rig_unblock_opening(rig);
 }
 
-MCP_RIG(cancel_of_a_completed_run_is_its_result_and_of_nothing_an_error, SAYS)
+MCP_RIG(cancel_of_a_completed_run_returns_its_result_and_of_an_unknown_id_an_error, SAYS)
 {
     struct asked *asked = answer_to(rig, "tools/call", CALL(TOKEN_META, "run", "{'prompt':'x'}"));
     struct asked *first = cancel(rig, asked->progress_id), *again = cancel(rig, asked->progress_id);
@@ -278,7 +280,7 @@ MCP_RIG(cancel_of_a_completed_run_is_its_result_and_of_nothing_an_error, SAYS)
     asked_done(first);
 }
 
-MCP_RIG(request_that_was_cancelled_before_it_is_served_begins_nothing, SAYS)
+MCP_RIG(request_cancelled_before_it_is_served_starts_nothing, SAYS)
 {
     struct asked *asked = ask(rig, "tools/call", CALL(NOW_META, "run", "{'prompt':'x'}"));
 
@@ -291,7 +293,7 @@ MCP_RIG(request_that_was_cancelled_before_it_is_served_begins_nothing, SAYS)
 
 /* ---- Cells ----------------------------------------------------------------------------------- */
 
-MCP_RIG(where_the_host_does_not_start_exec_is_an_error, SAYS)
+MCP_RIG(exec_is_an_error_if_the_host_does_not_start, SAYS)
 {
     setenv("BELAY_FAULT", "nonsense", true);
     struct asked *asked = answer_to(rig, "tools/call", CALL(NOW_META, "exec", "{'source':'1'}"));
@@ -394,8 +396,8 @@ MCP_RIG(cancelled_exec_ends_its_cell_and_cancelled_wait_does_not, SAYS)
     asked_done(exec);
 }
 
-/* Two that have the same id, each in a session of its own. */
-MCP_RIG(id_that_several_have_stops_none_of_them, SAYS)
+/* Two cells with the same id, each in a session of its own. */
+MCP_RIG(ambiguous_id_stops_no_cell, SAYS)
 {
     struct bl_activity activities[2] = {{.kind = "cell", .id = "c-x", .session = "s-1"},
                                         {.kind = "cell", .id = "c-x", .session = "s-2"}};
@@ -474,7 +476,7 @@ MCP_RIG(M4_streams_serve_both_eras_on_one_connection, SAYS)
     CHECK_EQUAL(streams.exit_code, 0);
 }
 
-MCP_RIG(M5_cancelled_on_streams_nothing_is_left_and_nothing_is_answered, SETSID)
+MCP_RIG(M5_work_cancelled_on_streams_leaves_nothing_and_gets_no_answer, SETSID)
 {
     struct streams streams;
     char line[512];
@@ -486,7 +488,7 @@ MCP_RIG(M5_cancelled_on_streams_nothing_is_left_and_nothing_is_answered, SETSID)
     struct bl_text id;
     CHECK(bl_text_split(&message, ':', &id));
     rig_await_file(rig, "at-work");
-    /* What is unknown, answered, or no cancel at all, is ignored. */
+    /* Cancels of unknown or answered requests, and invalid ones, are ignored. */
     streams_say(&streams, NOTIFY("notifications/cancelled", "{'requestId':99}"));
     streams_say(&streams, NOTIFY("notifications/cancelled", "{'requestId':'1'}"));
     streams_say(&streams, NOTIFY("notifications/cancelled", "{}"));
@@ -495,7 +497,7 @@ MCP_RIG(M5_cancelled_on_streams_nothing_is_left_and_nothing_is_answered, SETSID)
              REQUEST("2", "tools/call", CALL(NOW_META, "cancel", "{'id':'%.*s'}")), (int)id.size,
              id.data);
     streams_say(&streams, line);
-    /* Progress apart, the next that is heard is the answer to the second. */
+    /* Apart from progress, the next message is the answer to the second request. */
     const struct bl_json *heard = streams_hear(&streams);
     while (bl_json_get(heard, BL_TEXT("method")) != NULL)
         heard = streams_hear(&streams);
@@ -560,19 +562,19 @@ SUITE(mcp_tools, cmocka_unit_test(bad_arguments_are_refused_with_their_path),
       cmocka_unit_test(run_with_a_request_id_is_run_once),
       cmocka_unit_test(M13_wider_mode_is_refused), cmocka_unit_test(narrower_mode_is_in_force),
       cmocka_unit_test(run_over_its_timeout_is_an_error_with_its_result),
-      cmocka_unit_test(M5_cancelled_run_is_gone_and_its_receipt_is_had_by_cancel),
-      cmocka_unit_test(M11_cancel_of_what_runs_and_of_what_has_ended_is_the_same_each_time),
+      cmocka_unit_test(M5_cancelled_run_has_stopped_and_cancel_returns_its_receipt),
+      cmocka_unit_test(M11_cancel_of_running_or_ended_work_has_the_same_answer_each_time),
       cmocka_unit_test(run_stopped_before_it_has_a_session_has_a_receipt),
-      cmocka_unit_test(cancel_of_a_completed_run_is_its_result_and_of_nothing_an_error),
-      cmocka_unit_test(request_that_was_cancelled_before_it_is_served_begins_nothing),
-      cmocka_unit_test(where_the_host_does_not_start_exec_is_an_error),
+      cmocka_unit_test(cancel_of_a_completed_run_returns_its_result_and_of_an_unknown_id_an_error),
+      cmocka_unit_test(request_cancelled_before_it_is_served_starts_nothing),
+      cmocka_unit_test(exec_is_an_error_if_the_host_does_not_start),
       cmocka_unit_test(cells_answer_with_their_outcomes_unchanged),
       cmocka_unit_test(cell_that_yields_is_waited_for_and_terminated),
       cmocka_unit_test(cancelled_exec_ends_its_cell_and_cancelled_wait_does_not),
-      cmocka_unit_test(id_that_several_have_stops_none_of_them),
+      cmocka_unit_test(ambiguous_id_stops_no_cell),
       cmocka_unit_test(cell_ends_with_the_session_of_its_client),
       cmocka_unit_test(cells_call_the_tools_of_the_workspace),
       cmocka_unit_test(M4_streams_serve_both_eras_on_one_connection),
-      cmocka_unit_test(M5_cancelled_on_streams_nothing_is_left_and_nothing_is_answered),
+      cmocka_unit_test(M5_work_cancelled_on_streams_leaves_nothing_and_gets_no_answer),
       cmocka_unit_test(end_of_input_stops_all_with_receipts_of_client_gone),
       cmocka_unit_test(signal_stops_all_with_its_own_reason));

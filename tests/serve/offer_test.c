@@ -1,4 +1,4 @@
-/* Methods of whoever does the work, and whoever calls them: from this process and from others. */
+/* Methods that a program offers, and their callers: in this process and in others. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 static struct served served;
 
-/* What the offers of this file share. */
+/* State shared by the offers of this file. */
 static struct {
     unsigned calls;
     unsigned inside;
-    int ended; /* what the wait of one that waits has returned */
+    int ended; /* return value of the wait in a waiting method */
     struct bl_semaphore begun, go;
 } seen;
 
@@ -35,7 +35,7 @@ static int echo(void *context, const struct bl_json *params, struct bl_buffer *r
     return bl_json_writer_done(&writer);
 }
 
-/* Some other fiber runs in between. */
+/* Other fibers run in between. */
 static int nap(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                struct bl_error *error)
 {
@@ -43,7 +43,7 @@ static int nap(void *context, const struct bl_json *params, struct bl_buffer *re
     return echo(context, params, ret_result, error);
 }
 
-/* Goes on when MEETING of them are there. */
+/* Continues when MEETING of them have arrived. */
 static int meet(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                 struct bl_error *error)
 {
@@ -89,7 +89,7 @@ static int nothing(void *context, const struct bl_json *params, struct bl_buffer
     return 0;
 }
 
-/* A text of so many bytes. */
+/* A text of the requested size. */
 static int large(void *context, const struct bl_json *params, struct bl_buffer *ret_result,
                  struct bl_error *error)
 {
@@ -169,7 +169,7 @@ static int results(void *argument)
         if (!CHECK(bl_text_equal(result, bl_text_from(cases[i].result))))
             fprintf(stderr, "%s: " BL_TEXT_FORMAT "\n", cases[i].method, BL_TEXT_ARG(result));
     }
-    /* Those that are always there are, still. */
+    /* The built-in methods still exist. */
     CHECK_EQUAL(call(&arena, "ps", NULL, &result, &error), 0);
     CHECK(bl_text_find(result, BL_TEXT("\"activities\":[]")) > 0);
     bl_arena_done(&arena);
@@ -193,10 +193,10 @@ static int sizes(void *argument)
     begin();
     CHECK_EQUAL(call(&arena, "test.large", "{\"size\":16776958}", &result, &error), 0);
     CHECK_EQUAL(result.size, (16 << 20) - 256);
-    /* It fits into the method's buffer, and not into an answer. */
+    /* It fits into the method's buffer, but not into an answer. */
     CHECK_EQUAL(call(&arena, "test.large", "{\"size\":16776959}", &result, &error), BL_EUNKNOWN);
-    CHECK(strstr(error.message, "its result is longer than an answer") != NULL);
-    /* The last that fits into a line, and the first that does not. */
+    CHECK(strstr(error.message, "the result does not fit into an answer") != NULL);
+    /* The largest that fits into a line, and the smallest that does not. */
     bl_buffer_init(&params, 1 << 20);
     struct bl_text frame = BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"test.echo\","
                                    "\"params\":[\"\"]}");
@@ -222,7 +222,7 @@ static int sizes(void *argument)
     return 0;
 }
 
-static void what_is_asked_has_64_KiB_and_what_is_answered_16_MiB(void **state)
+static void requests_have_64_KiB_and_answers_16_MiB(void **state)
 {
     (void)state;
     run_in_loop(sizes, NULL);
@@ -259,12 +259,12 @@ static int errors(void *argument)
     CHECK_EQUAL(call(&arena, "test.eco", NULL, &result, &error), BL_ENOTSUP);
     CHECK_EQUAL(error.kind, BL_KIND_DELIVERY);
     CHECK(strstr(error.message,
-                 "there is no such method: ps, cancel, status, inject, watch, debug, "
-                 "test.echo, test.nap, ") != NULL);
-    CHECK(strstr(error.message, " and test.mute there are") != NULL);
+                 "unknown method (expected ps, cancel, finish, status, inject, watch, "
+                 "debug, test.echo, test.nap, ") != NULL);
+    CHECK(strstr(error.message, " or test.mute)") != NULL);
     CHECK_EQUAL(call(&arena, "cancel", "{}", &result, &error), BL_EINVAL);
     CHECK_EQUAL(call(&arena, "cancel", "{\"id\":\"x\"}", &result, &error), BL_ENOENT);
-    /* On the wire: the code is the error's own, and the object has the rest. */
+    /* On the wire, the code is the error's own, and the object has the rest. */
     int fd = client_connect();
     client_send(fd, BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"test.refuse\"}\n"));
     CHECK(strcmp(client_line(fd),
@@ -284,7 +284,7 @@ static void an_error_comes_back_as_it_was_set(void **state)
     run_in_loop(errors, NULL);
 }
 
-/* ---- Processes that are not there, or do not answer ------------------------------------------ */
+/* ---- Missing and silent processes ------------------------------------------------------------ */
 
 static int absent(void *argument)
 {
@@ -300,8 +300,8 @@ static int absent(void *argument)
     error = (struct bl_error){0};
     CHECK_EQUAL(bl_control_call(&arena, 999999999, "ps", (struct bl_text){0}, &result, &error),
                 BL_ENOENT);
-    CHECK(strcmp(error.message, "no process 999999999 listens") == 0);
-    /* What others of that number have left is passed over, and removed. */
+    CHECK(strcmp(error.message, "no process with pid 999999999 listens") == 0);
+    /* Files of dead processes with that pid are skipped and removed. */
     place_leave_dead(&served.place, DEAD_SOCKET);
     place_leave_dead(&served.place, "zzzzzzzzzzzzzzzzzzzz.sock");
     CHECK_EQUAL(place_count(&served.place), 3);
@@ -354,8 +354,8 @@ static void end_beside(struct bl_nursery *nursery, struct waiting_call *waiting)
     bl_arena_done(&waiting->arena);
 }
 
-/* One that is paused is told; one that takes its time, and answers others meanwhile, is waited for;
- * one that dies is told. */
+/* A paused process is reported; a slow one, which answers other clients meanwhile, is waited for;
+ * one that dies is reported. */
 static int silent(void *argument)
 {
     struct waiting_call waiting = {.method = "role.hang"};
@@ -364,17 +364,17 @@ static int silent(void *argument)
     struct bl_text result;
     (void)argument;
     place_make(&served.place);
-    serve_patience_ns = 50 * MS;
+    serve_timeout_ns = 50 * MS;
     pid_t pid = role_start("offer", "run_o");
     role_await("run_o", NULL);
     waiting.pid = pid;
     call_beside(&nursery, &waiting);
-    bl_sleep(6 * serve_patience_ns);
+    bl_sleep(6 * serve_timeout_ns);
     CHECK(!waiting.ended);
     kill(pid, SIGSTOP);
     CHECK_EQUAL(bl_control_call(&waiting.arena, pid, "ps", (struct bl_text){0}, &result, &error),
                 BL_EAGAIN);
-    CHECK(strstr(error.message, "listens and does not answer") != NULL);
+    CHECK(strstr(error.message, "listens but does not answer") != NULL);
     CHECK_EQUAL(bl_nursery_join(&nursery), 0);
     CHECK_EQUAL(waiting.code, BL_EAGAIN);
     end_beside(&nursery, &waiting);
@@ -382,25 +382,25 @@ static int silent(void *argument)
     role_await("run_o", NULL);
     waiting = (struct waiting_call){.method = "role.hang", .pid = pid};
     call_beside(&nursery, &waiting);
-    bl_sleep(2 * serve_patience_ns);
+    bl_sleep(2 * serve_timeout_ns);
     kill(pid, SIGKILL);
     CHECK_EQUAL(role_end(pid), 128 + SIGKILL);
     CHECK_EQUAL(bl_nursery_join(&nursery), 0);
     CHECK_EQUAL(waiting.code, BL_EUNKNOWN);
-    CHECK(strstr(waiting.error.message, "has gone without an answer") != NULL);
+    CHECK(strstr(waiting.error.message, "exited without an answer") != NULL);
     end_beside(&nursery, &waiting);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_timeout_ns = BL_CONTROL_NS_MAX;
     place_remove(&served.place);
     return 0;
 }
 
-static void a_process_that_is_paused_or_dies_is_told_and_a_slow_one_is_waited_for(void **state)
+static void a_paused_or_dead_process_is_reported_and_a_slow_one_is_waited_for(void **state)
 {
     (void)state;
     run_in_loop(silent, NULL);
 }
 
-/* The caller gives up: the client is gone, and the method's fiber is stopped. */
+/* The caller gives up: the client disconnects, and the method's fiber is stopped. */
 static int given_up(void *argument)
 {
     struct waiting_call waiting = {.method = "test.hang", .pid = getpid()};
@@ -425,7 +425,8 @@ static void when_the_caller_gives_up_its_method_is_stopped(void **state)
     run_in_loop(given_up, NULL);
 }
 
-/* One that has said all that it has to say still wants the answer; one that goes then does not. */
+/* A client that has closed its sending side still gets the answer; one that then disconnects does
+ * not. */
 static int half_closed(void *argument)
 {
     (void)argument;
@@ -456,7 +457,7 @@ static void a_client_that_has_sent_its_last_byte_is_answered(void **state)
     run_in_loop(half_closed, NULL);
 }
 
-/* The end of the control ends a method that waits, and whoever called it is told. */
+/* The end of the control ends a waiting method, and its caller is notified. */
 static int ended(void *argument)
 {
     struct waiting_call waiting = {.method = "test.hang", .pid = getpid()};
@@ -479,9 +480,9 @@ static void the_end_of_the_control_ends_a_method_that_waits(void **state)
     run_in_loop(ended, NULL);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------ */
+/* ---- Many callers ---------------------------------------------------------------------------- */
 
-/* All places are taken for longer than any patience. */
+/* All places are taken for longer than any timeout. */
 static int crowd(void *argument)
 {
     struct waiting_call waiting = {.method = "test.echo", .pid = getpid()};
@@ -494,9 +495,9 @@ static int crowd(void *argument)
         client_send(fds[i], BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"test.echo\"}\n"));
         CHECK(client_line(fds[i])[0] == '{');
     }
-    serve_patience_ns = 50 * MS;
+    serve_timeout_ns = 50 * MS;
     call_beside(&nursery, &waiting);
-    bl_sleep(4 * serve_patience_ns);
+    bl_sleep(4 * serve_timeout_ns);
     CHECK(!waiting.ended);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         close(fds[i]);
@@ -505,11 +506,11 @@ static int crowd(void *argument)
     CHECK_EQUAL(seen.calls, BL_CONTROL_CLIENTS_MAX + 1);
     end_beside(&nursery, &waiting);
     served_stop(&served);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_timeout_ns = BL_CONTROL_NS_MAX;
     return 0;
 }
 
-static void one_who_finds_no_place_is_let_in_later(void **state)
+static void a_client_without_a_place_is_accepted_later(void **state)
 {
     (void)state;
     run_in_loop(crowd, NULL);
@@ -538,7 +539,7 @@ static void a_thousand_calls_from_8_processes_are_all_answered(void **state)
     run_in_loop(calls_of_processes, NULL);
 }
 
-/* More at once than there are places. */
+/* More callers at once than there are places. */
 static int flood(void *argument)
 {
     static struct waiting_call calls[4 * BL_CONTROL_CLIENTS_MAX];
@@ -569,13 +570,13 @@ static void calls_work_side_by_side_each_in_its_own_fiber(void **state)
 }
 
 SUITE(offer, cmocka_unit_test(an_offer_is_called_with_its_params_and_its_result_comes_back),
-      cmocka_unit_test(what_is_asked_has_64_KiB_and_what_is_answered_16_MiB),
+      cmocka_unit_test(requests_have_64_KiB_and_answers_16_MiB),
       cmocka_unit_test(an_error_comes_back_as_it_was_set),
       cmocka_unit_test(a_process_that_is_not_there_is_not_found),
-      cmocka_unit_test(a_process_that_is_paused_or_dies_is_told_and_a_slow_one_is_waited_for),
+      cmocka_unit_test(a_paused_or_dead_process_is_reported_and_a_slow_one_is_waited_for),
       cmocka_unit_test(when_the_caller_gives_up_its_method_is_stopped),
       cmocka_unit_test(a_client_that_has_sent_its_last_byte_is_answered),
       cmocka_unit_test(the_end_of_the_control_ends_a_method_that_waits),
-      cmocka_unit_test(one_who_finds_no_place_is_let_in_later),
+      cmocka_unit_test(a_client_without_a_place_is_accepted_later),
       cmocka_unit_test(a_thousand_calls_from_8_processes_are_all_answered),
       cmocka_unit_test(calls_work_side_by_side_each_in_its_own_fiber));

@@ -1,5 +1,5 @@
-/* Modes and options of a session. The mode is among the options, too: whichever of the two a client
- * changes, the other view follows. */
+/* Modes and options of a session. The mode is also one of the options: when a client changes one of
+ * the two, the other follows. */
 #include <stdio.h>
 
 #include "acp.h"
@@ -9,11 +9,12 @@ static const struct {
     const char *name;
     const char *description;
 } modes[] = {
-    {BL_PERMISSION_ASK, "Ask", "What nobody has allowed is asked."},
+    {BL_PERMISSION_ASK, "Ask", "Asks before each call that no rule allows."},
     {BL_PERMISSION_AUTO, "Auto",
-     "What stays in the workspace or in the sandbox runs; the rest is asked."},
-    {BL_PERMISSION_READ_ONLY, "Read only", "Nothing is changed, nothing is started."},
-    {BL_PERMISSION_YOLO, "Yolo", "Everything runs that no rule denies."},
+     "Runs what stays in the workspace or in the sandbox; asks before the rest."},
+    {BL_PERMISSION_READ_ONLY, "Read only", "Changes nothing and starts nothing."},
+    {BL_PERMISSION_PLAN, "Plan", "Changes nothing before you have approved a plan."},
+    {BL_PERMISSION_YOLO, "Yolo", "Runs everything that no rule denies."},
 };
 
 static const struct {
@@ -37,7 +38,7 @@ static const struct {
     {"15m", "15 minutes"},   {"1h", "1 hour"},
 };
 
-/* ---- What there is --------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static const char *current_mode(const struct acp_session *session)
 {
@@ -103,7 +104,7 @@ static const char *current_model(const struct acp_session *session)
 
     if (session->model != NULL)
         return session->model;
-    /* The one that it was opened with is the first of them. */
+    /* the model that it was opened with comes first */
     return names != NULL && names[0] != NULL ? names[0] : bl_agent_model(session->agent)->name;
 }
 
@@ -123,7 +124,7 @@ static void write_model_option(const struct acp_session *session, struct bl_json
     end_option(writer);
 }
 
-/* Of the model that it was opened with alone. */
+/* Only the model that the session was opened with has thinking levels. */
 static bool has_thought_level(const struct acp_session *session)
 {
     return session->workspace->thinking != NULL && session->model == NULL;
@@ -157,7 +158,7 @@ static void write_timeout_option(const struct acp_session *session, struct bl_js
             ns == session->timeout_ns)
             bl_text_into(current, sizeof current, timeouts[i].id);
     }
-    begin_option(writer, "_belay_timeout", "Deadline of a prompt", "_belay", current);
+    begin_option(writer, "_belay_timeout", "Deadline for each prompt", "_belay", current);
     for (size_t i = 0; i < BL_COUNT(timeouts); i++) {
         write_choice(writer, timeouts[i].id, timeouts[i].name);
         listed = listed || strcmp(timeouts[i].id, current) == 0;
@@ -186,7 +187,7 @@ void acp_config_write(const struct acp_session *session, struct bl_json_writer *
     acp_config_write_options(session, writer);
 }
 
-/* ---- What is changed ------------------------------------------------------------------------- */
+/* ---- Changes --------------------------------------------------------------------------------- */
 
 static void tell_mode(struct acp_session *session)
 {
@@ -208,6 +209,13 @@ static void tell_options(struct acp_session *session)
     acp_update_send(&update, session);
 }
 
+void acp_config_change_mode(struct acp_session *session, enum bl_permission_mode mode)
+{
+    bl_permissions_set_mode(session->workspace->permissions, mode);
+    tell_mode(session);
+    tell_options(session);
+}
+
 static bool choose_mode(struct acp_session *session, struct bl_text value)
 {
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
@@ -227,7 +235,7 @@ void acp_set_mode(void *context, struct bl_rpc_call *call)
     if (session == NULL || !acp_param_text(call, "modeId", &mode))
         return;
     if (!choose_mode(session, mode)) {
-        acp_refuse_params(call, "/modeId", "it must be ask, auto, read-only or yolo");
+        acp_refuse_params(call, "/modeId", "expected ask, auto, read-only, plan or yolo");
         return;
     }
     acp_session_use(session);
@@ -292,12 +300,12 @@ static void set_option(struct acp_session *session, struct bl_rpc_call *call, st
     } else if (bl_text_equal(id, BL_TEXT("_belay_timeout"))) {
         good = choose_timeout(session, value);
     } else {
-        acp_refuse_params(call, "/configId", "there is no such option: session/new names them");
+        acp_refuse_params(call, "/configId", "unknown option: session/new lists the options");
         return;
     }
     if (!good) {
         acp_refuse_params(call, "/value", "%s",
-                          error->code != 0 ? error->message : "it is no value of that option");
+                          error->code != 0 ? error->message : "invalid value for this option");
         return;
     }
     if (bl_text_equal(id, BL_TEXT("mode")))

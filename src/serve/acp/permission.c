@@ -1,4 +1,4 @@
-/* A question to the client: may this call run? */
+/* Asks the client whether a call may run. */
 #include "acp.h"
 
 static const struct {
@@ -32,13 +32,15 @@ static void acp_permission_write_question(struct bl_json_writer *writer,
     bl_json_put_text(writer, "title", question->text);
     bl_json_put_string(writer, "kind", acp_tool_kind(bl_text_from(question->tool)));
     bl_json_put_string(writer, "status", "pending");
+    if (strcmp(question->tool, BL_TOOL_PLAN) == 0)
+        acp_write_text_content(writer, bl_json_text(bl_json_get(question->input, BL_TEXT("plan"))));
     bl_json_write_key(writer, BL_TEXT("rawInput"));
     bl_json_write_value(writer, question->input);
     bl_json_write_end(writer);
     bl_json_write_key(writer, BL_TEXT("options"));
     bl_json_write_array(writer);
     for (size_t i = 0; i < BL_COUNT(choices); i++) {
-        /* What cannot be said as a rule cannot be remembered. */
+        /* Without a rule, the choice cannot be remembered. */
         if (choices[i].always && question->rule.size == 0)
             continue;
         bl_json_write_object(writer);
@@ -51,7 +53,7 @@ static void acp_permission_write_question(struct bl_json_writer *writer,
     bl_json_write_end(writer);
 }
 
-/* Anything but a yes is a no. */
+/* Anything but an explicit permission is a refusal. */
 static enum bl_reply acp_permission_read_reply(struct acp_session *session,
                                                const struct bl_question *question,
                                                const struct bl_json *result)
@@ -71,7 +73,7 @@ static enum bl_reply acp_permission_read_reply(struct acp_session *session,
     return BL_REPLY_NO;
 }
 
-int acp_ask(void *context, const struct bl_question *question, enum bl_reply *ret_reply)
+int acp_ask(void *context, const struct bl_question *question, struct bl_answer *ret_answer)
 {
     struct acp_session *session = context;
     const struct bl_json *result = NULL;
@@ -83,6 +85,10 @@ int acp_ask(void *context, const struct bl_question *question, enum bl_reply *re
     acp_permission_write_question(&writer, session, question);
     int code = bl_rpc_ask(session->acp->rpc, "session/request_permission", bl_buffer_text(&params),
                           &arena, &result, NULL, NULL);
-    *ret_reply = code == 0 ? acp_permission_read_reply(session, question, result) : BL_REPLY_NO;
+    ret_answer->reply =
+        code == 0 ? acp_permission_read_reply(session, question, result) : BL_REPLY_NO;
+    /* An approved plan ends the plan mode; later calls are asked about. */
+    if (ret_answer->reply != BL_REPLY_NO && strcmp(question->tool, BL_TOOL_PLAN) == 0)
+        acp_config_change_mode(session, BL_PERMISSION_ASK);
     return code == BL_ECANCELED || code == BL_ETIMEDOUT ? code : 0;
 }

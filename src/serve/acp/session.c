@@ -1,4 +1,4 @@
-/* Sessions of a client: opened anew or again, listed, given back, deleted. */
+/* Sessions of a client: created, loaded, resumed, listed, closed and deleted. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define PAGE_SIZE   50u
 #define FOLDERS_MAX 64u
-/* For the end of a turn that is being stopped: more than any grace. */
+/* Time limit for the end of a turn that is being stopped: longer than any grace period. */
 #define TURN_NS_MAX (3600 * BL_NS_PER_S)
 
 /* ---- Finding --------------------------------------------------------------------------------- */
@@ -33,8 +33,7 @@ struct acp_session *acp_session_of(struct acp *acp, struct bl_rpc_call *call)
         return NULL;
     struct acp_session *session = acp_session_find(acp, id);
     if (session == NULL) {
-        snprintf(message, sizeof message, "no session %.64s is open: session/load opens it",
-                 id.data);
+        snprintf(message, sizeof message, "session %.64s is not open: use session/load", id.data);
         bl_rpc_fail(call, BL_RPC_NO_RESOURCE, message, (struct bl_text){0});
     }
     return session;
@@ -53,28 +52,28 @@ void acp_session_leave(struct acp_session *session)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* What session/new, load and resume are asked for. In the call's arena. */
-struct wish {
+/* Parameters of session/new, load and resume. In the call's arena. */
+struct session_params {
     const char *directory;
     const char **folders;
     const struct bl_json *servers;
     const char *id; /* NULL: a new one */
 };
 
-/* A folder that is there, links followed. */
+/* Returns the resolved path of an existing folder, or NULL after refusing the call. */
 static const char *acp_session_read_folder(struct bl_rpc_call *call, const char *path,
                                            struct bl_text given)
 {
     struct stat facts;
 
     if (given.size == 0 || given.data[0] != '/' || strlen(given.data) != given.size) {
-        acp_refuse_params(call, path, "it must be an absolute path");
+        acp_refuse_params(call, path, "expected an absolute path");
         return NULL;
     }
     char *resolved = realpath(given.data, NULL);
     if (resolved == NULL || stat(resolved, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-        acp_refuse_params(call, path, "'%.150s' cannot be used: %s", given.data,
-                          resolved == NULL ? strerror(errno) : "it is no folder");
+        acp_refuse_params(call, path, "cannot use '%.150s': %s", given.data,
+                          resolved == NULL ? strerror(errno) : "not a directory");
         free(resolved);
         return NULL;
     }
@@ -83,7 +82,7 @@ static const char *acp_session_read_folder(struct bl_rpc_call *call, const char 
     return folder;
 }
 
-static bool read_folders(struct bl_rpc_call *call, struct wish *wish)
+static bool read_folders(struct bl_rpc_call *call, struct session_params *params)
 {
     const struct bl_json *given =
         bl_json_get(bl_rpc_call_params(call), BL_TEXT("additionalDirectories"));
@@ -91,41 +90,42 @@ static bool read_folders(struct bl_rpc_call *call, struct wish *wish)
     char path[64];
 
     if (given != NULL && !bl_json_is(given, BL_JSON_NULL) && !bl_json_is(given, BL_JSON_ARRAY)) {
-        acp_refuse_params(call, "/additionalDirectories", "it must be a list of paths");
+        acp_refuse_params(call, "/additionalDirectories", "expected a list of paths");
         return false;
     }
     if (bl_json_size(given) > FOLDERS_MAX) {
-        acp_refuse_params(call, "/additionalDirectories", "it has more than %u paths", FOLDERS_MAX);
+        acp_refuse_params(call, "/additionalDirectories", "expected at most %u paths", FOLDERS_MAX);
         return false;
     }
-    wish->folders =
-        bl_arena_zalloc(bl_rpc_call_arena(call), (FOLDERS_MAX + 1) * sizeof *wish->folders);
+    params->folders =
+        bl_arena_zalloc(bl_rpc_call_arena(call), (FOLDERS_MAX + 1) * sizeof *params->folders);
     BL_JSON_EACH (folder, given) {
         snprintf(path, sizeof path, "/additionalDirectories/%zu", count);
-        wish->folders[count] = acp_session_read_folder(call, path, bl_json_text(folder));
-        if (wish->folders[count++] == NULL)
+        params->folders[count] = acp_session_read_folder(call, path, bl_json_text(folder));
+        if (params->folders[count++] == NULL)
             return false;
     }
     return true;
 }
 
-static bool read_wish(struct bl_rpc_call *call, bool existing, struct wish *ret_wish)
+static bool read_session_params(struct bl_rpc_call *call, bool existing,
+                                struct session_params *ret_params)
 {
     struct bl_text directory, id;
 
-    *ret_wish = (struct wish){0};
+    *ret_params = (struct session_params){0};
     if (existing && !acp_param_text(call, "sessionId", &id))
         return false;
     if (!acp_param_text(call, "cwd", &directory))
         return false;
-    ret_wish->directory = acp_session_read_folder(call, "/cwd", directory);
-    if (ret_wish->directory == NULL || !read_folders(call, ret_wish))
+    ret_params->directory = acp_session_read_folder(call, "/cwd", directory);
+    if (ret_params->directory == NULL || !read_folders(call, ret_params))
         return false;
-    ret_wish->id = existing ? id.data : NULL;
-    ret_wish->servers = bl_json_get(bl_rpc_call_params(call), BL_TEXT("mcpServers"));
-    if (ret_wish->servers != NULL && !bl_json_is(ret_wish->servers, BL_JSON_ARRAY) &&
-        !bl_json_is(ret_wish->servers, BL_JSON_NULL)) {
-        acp_refuse_params(call, "/mcpServers", "it must be a list of servers");
+    ret_params->id = existing ? id.data : NULL;
+    ret_params->servers = bl_json_get(bl_rpc_call_params(call), BL_TEXT("mcpServers"));
+    if (ret_params->servers != NULL && !bl_json_is(ret_params->servers, BL_JSON_ARRAY) &&
+        !bl_json_is(ret_params->servers, BL_JSON_NULL)) {
+        acp_refuse_params(call, "/mcpServers", "expected a list of servers");
         return false;
     }
     return true;
@@ -135,33 +135,33 @@ static void acp_session_refuse_unknown(struct bl_rpc_call *call, const char *id)
 {
     char message[160];
 
-    snprintf(message, sizeof message,
-             "there is no session %.64s: session/list names those there are", id);
+    snprintf(message, sizeof message, "session %.64s does not exist: see session/list", id);
     bl_rpc_fail(call, BL_RPC_NO_RESOURCE, message, (struct bl_text){0});
 }
 
-/* It must be there, be free, and belong to that folder. */
-static bool check_existing(struct acp *acp, struct bl_rpc_call *call, const struct wish *wish)
+/* Checks that the session exists, is not open here, and belongs to that folder. */
+static bool check_existing(struct acp *acp, struct bl_rpc_call *call,
+                           const struct session_params *params)
 {
     struct bl_arena *arena = bl_rpc_call_arena(call);
     struct bl_error *error = bl_arena_zalloc(arena, sizeof *error);
     struct bl_store_summary summary;
 
-    if (acp_session_find(acp, bl_text_from(wish->id)) != NULL) {
-        acp_refuse_params(call, "/sessionId", "session %.64s is open here already", wish->id);
+    if (acp_session_find(acp, bl_text_from(params->id)) != NULL) {
+        acp_refuse_params(call, "/sessionId", "session %.64s is already open", params->id);
         return false;
     }
-    if (bl_session_id_check(wish->id, error) != 0) {
-        acp_session_refuse_unknown(call, wish->id);
+    if (bl_session_id_check(params->id, error) != 0) {
+        acp_session_refuse_unknown(call, params->id);
         return false;
     }
-    int code = bl_store_summary(acp->options->runtime->store, arena, wish->id, &summary, error);
+    int code = bl_store_summary(acp->options->runtime->store, arena, params->id, &summary, error);
     if (code == BL_ENOENT)
-        acp_session_refuse_unknown(call, wish->id);
+        acp_session_refuse_unknown(call, params->id);
     else if (code != 0)
         acp_fail(call, 0, error);
-    else if (strcmp(summary.directory, wish->directory) != 0)
-        acp_refuse_params(call, "/cwd", "session %.64s belongs to '%.100s'", wish->id,
+    else if (strcmp(summary.directory, params->directory) != 0)
+        acp_refuse_params(call, "/cwd", "session %.64s belongs to '%.100s'", params->id,
                           summary.directory);
     else
         return true;
@@ -195,15 +195,15 @@ static int acp_session_open_agent(struct acp_session *session, const char *id,
     return bl_agent_open(&options, &session->agent, error);
 }
 
-/* Without a place in the list yet. */
-static int acp_make_session(struct acp *acp, const struct wish *wish,
+/* Opens a session, without adding it to the list. */
+static int acp_make_session(struct acp *acp, const struct session_params *params,
                             struct acp_session **ret_session, struct bl_error *error)
 {
     struct acp_session *session = bl_zalloc(sizeof *session);
     struct bl_workspace_request request = {
-        .directory = wish->directory,
-        .folders = wish->folders,
-        .mcp_servers = wish->servers,
+        .directory = params->directory,
+        .folders = params->folders,
+        .mcp_servers = params->servers,
         .asks = true,
         .keep = true,
         .max_budget_usd = -1,
@@ -218,14 +218,14 @@ static int acp_make_session(struct acp *acp, const struct wish *wish,
     bl_semaphore_init(&session->left, 0);
     bl_arena_init(&session->arena);
     bl_buffer_init(&session->receipt, SIZE_MAX);
-    session->directory = bl_arena_text(&session->arena, bl_text_from(wish->directory)).data;
+    session->directory = bl_arena_text(&session->arena, bl_text_from(params->directory)).data;
     session->listener = (struct bl_listener){acp_on_event, session};
     session->asker = (struct bl_asker){acp_ask, session, 10 * BL_QUESTION_NS_DEFAULT};
-    /* It outlives the request that opens it. */
+    /* The workspace and the agent outlive the request that opens them. */
     struct bl_scope *outer = bl_scope_enter(&acp->home);
     int code = bl_runtime_open(acp->options->runtime, &request, &session->workspace, error);
     if (code == 0)
-        code = acp_session_open_agent(session, wish->id, error);
+        code = acp_session_open_agent(session, params->id, error);
     bl_scope_enter(outer);
     if (code != 0) {
         acp_free_session(session);
@@ -243,7 +243,7 @@ static void refuse_session(struct bl_rpc_call *call, int code, const struct bl_e
     bool of_params = error->kind == BL_KIND_USAGE || error->kind == BL_KIND_SESSION ||
                      error->kind == BL_KIND_PARSE;
 
-    /* What is wrong with a server is found by its place in the list. */
+    /* The target of an error in a server's configuration is its index in the list. */
     bool of_server = error->target[0] == '/' && error->target[1] >= '0' && error->target[1] <= '9';
     char path[320] = "/cwd";
 
@@ -252,7 +252,7 @@ static void refuse_session(struct bl_rpc_call *call, int code, const struct bl_e
     else if (error->kind == BL_KIND_SESSION)
         bl_text_into(path, sizeof path, "/sessionId");
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
-        bl_rpc_fail(call, BL_RPC_CANCELLED, "it was stopped", (struct bl_text){0});
+        bl_rpc_fail(call, BL_RPC_CANCELLED, "the request was stopped", (struct bl_text){0});
     else if (of_params)
         acp_refuse_params(call, path, "%s", error->message);
     else
@@ -264,18 +264,19 @@ static struct acp_session *acp_open_session(struct acp *acp, struct bl_rpc_call 
 {
     struct bl_error *error = bl_arena_zalloc(bl_rpc_call_arena(call), sizeof *error);
     struct acp_session *session = NULL;
-    struct wish wish;
+    struct session_params params;
 
-    if (!read_wish(call, existing, &wish) || (existing && !check_existing(acp, call, &wish)))
+    if (!read_session_params(call, existing, &params) ||
+        (existing && !check_existing(acp, call, &params)))
         return NULL;
-    int code = acp_make_session(acp, &wish, &session, error);
+    int code = acp_make_session(acp, &params, &session, error);
     if (code != 0) {
         bl_error_set(error, code, BL_KIND_RUNTIME, "open a session", NULL, "%s",
                      bl_error_text(code));
         refuse_session(call, code, error);
         return NULL;
     }
-    /* Whoever went meanwhile left nobody to give it to. */
+    /* Added even if the client has disconnected meanwhile: then it is ended with the others. */
     bl_list_push_back(&acp->sessions, &session->link);
     session->titled = bl_agent_session(session->agent)->turns_total > 0;
     return session;
@@ -329,7 +330,7 @@ void acp_session_resume(void *context, struct bl_rpc_call *call)
 
 /* ---- Listing --------------------------------------------------------------------------------- */
 
-/* "NANOSECONDS.ID" of the last one of the page before. */
+/* The cursor is "NANOSECONDS.ID" of the last session of the previous page. */
 static bool read_cursor(const struct bl_json *cursor, struct bl_arena *arena,
                         struct bl_store_list_options *options)
 {
@@ -398,17 +399,17 @@ void acp_session_list(void *context, struct bl_rpc_call *call)
     if (directory != NULL && !bl_json_is(directory, BL_JSON_NULL)) {
         struct bl_text text = bl_json_text(directory);
         if (text.size == 0 || text.data[0] != '/' || strlen(text.data) != text.size) {
-            acp_refuse_params(call, "/cwd", "it must be an absolute path");
+            acp_refuse_params(call, "/cwd", "expected an absolute path");
             return;
         }
-        /* One that is gone has its sessions all the same. */
+        /* A deleted folder still has its sessions. */
         char *resolved = realpath(text.data, NULL);
         options.directory =
             bl_arena_text(arena, resolved != NULL ? bl_text_from(resolved) : text).data;
         free(resolved);
     }
     if (!read_cursor(bl_json_get(params, BL_TEXT("cursor")), arena, &options)) {
-        acp_refuse_params(call, "/cursor", "it is none that session/list has given");
+        acp_refuse_params(call, "/cursor", "not a cursor from session/list");
         return;
     }
     bl_list_init(&summaries);
@@ -421,8 +422,8 @@ void acp_session_list(void *context, struct bl_rpc_call *call)
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
-/* Stops its turn and waits until that is quiet; whatever stops the caller. It cannot be found any
- * more from now on. */
+/* Stops its turn and waits until that is quiet, even if the caller's scope is stopped. From here on
+ * the session cannot be found. */
 static void quieten(struct acp_session *session, enum bl_stop_reason reason, const char *origin)
 {
     struct bl_scope shield;

@@ -1,9 +1,10 @@
-/* What happens in a turn, as updates of its session. */
+/* Reports the events of a turn as updates of its session. */
 #include <stdio.h>
 
 #include <belay/record.h>
 
 #include "acp.h"
+#include "tool/tool.h"
 
 #define TITLE_MAX  ((size_t)200)
 #define RESULT_MAX ((size_t)256 * 1024)
@@ -46,7 +47,7 @@ void acp_tell_text(struct acp_session *session, enum acp_speaker speaker, const 
     if (text.size == 0)
         return;
     snprintf(key, sizeof key, "%s %s %d", session->id, message_id, (int)speaker);
-    /* Neither id needs escapes: both are ours. */
+    /* Neither id needs escaping: Belay has made both. */
     snprintf(head, sizeof head,
              "{\"sessionId\":\"%s\",\"update\":{\"sessionUpdate\":\"%s\",\"messageId\":\"%s\","
              "\"content\":{\"type\":\"text\",\"text\":",
@@ -67,9 +68,19 @@ const char *acp_tool_kind(struct bl_text name)
         const char *name;
         const char *kind;
     } kinds[] = {
-        {"bash", "execute"}, {"exec", "execute"}, {"wait", "execute"}, {"read", "read"},
-        {"ls", "read"},      {"write", "edit"},   {"edit", "edit"},    {"glob", "search"},
-        {"grep", "search"},  {"todo", "think"},   {"task", "think"},
+        {"bash", "execute"},
+        {"exec", "execute"},
+        {"wait", "execute"},
+        {"read", "read"},
+        {"ls", "read"},
+        {"write", "edit"},
+        {"edit", "edit"},
+        {"glob", "search"},
+        {"grep", "search"},
+        {"fetch", "fetch"},
+        {"todo", "think"},
+        {"task", "think"},
+        {BL_TOOL_PLAN, "switch_mode"},
     };
 
     for (size_t i = 0; i < BL_COUNT(kinds); i++) {
@@ -94,7 +105,7 @@ void acp_write_text_content(struct bl_json_writer *writer, struct bl_text text)
     bl_json_write_end(writer);
 }
 
-/* The member of the input that says most: a command, a path, a pattern. */
+/* Returns the most telling member of the input: a command, a path, a pattern. */
 static struct bl_text subject_of(const struct bl_json *input)
 {
     static const char *const members[] = {"command", "path",    "pattern", "description",
@@ -124,7 +135,7 @@ static void write_title(struct bl_json_writer *writer, struct bl_arena *arena, s
     bl_json_put_text(writer, "title", bl_utf8_cut(title, TITLE_MAX));
 }
 
-/* Absolute, as clients want it. */
+/* Returns an absolute path, as clients expect. */
 static struct bl_text update_path_of(struct bl_arena *arena, const struct acp_session *session,
                                      const struct bl_json *input)
 {
@@ -135,16 +146,20 @@ static struct bl_text update_path_of(struct bl_arena *arena, const struct acp_se
     return bl_arena_printf(arena, "%s/" BL_TEXT_FORMAT, session->directory, BL_TEXT_ARG(path));
 }
 
-/* What an edit would do; of `write` the text before is not known here. */
-static void write_diff(struct bl_json_writer *writer, struct bl_text path,
-                       const struct bl_json *input)
+/* Writes what an edit will do. The old text of `write` is not known here. */
+static void write_diff(struct bl_json_writer *writer, struct bl_arena *arena, struct bl_text name,
+                       struct bl_text path, const struct bl_json *input)
 {
-    const struct bl_json *after = bl_json_get(input, BL_TEXT("new_string"));
-    const struct bl_json *before = bl_json_get(input, BL_TEXT("old_string"));
+    bool edits = bl_text_equal(name, BL_TEXT("edit"));
+    struct tool_edit_input edit;
+    struct tool_write_input write;
 
-    if (after == NULL)
-        after = bl_json_get(input, BL_TEXT("content"));
-    if (path.size == 0 || !bl_json_is(after, BL_JSON_STRING))
+    if (edits)
+        bl_record_take(arena, &tool_edit_input, input, &edit);
+    else
+        bl_record_take(arena, &tool_write_input, input, &write);
+    struct bl_text after = edits ? edit.new : write.content;
+    if (path.size == 0 || after.data == NULL)
         return;
     bl_json_write_key(writer, BL_TEXT("content"));
     bl_json_write_array(writer);
@@ -152,8 +167,11 @@ static void write_diff(struct bl_json_writer *writer, struct bl_text path,
     bl_json_put_string(writer, "type", "diff");
     bl_json_put_text(writer, "path", path);
     bl_json_write_key(writer, BL_TEXT("oldText"));
-    bl_json_write_value(writer, before);
-    bl_json_put_text(writer, "newText", bl_json_text(after));
+    if (edits)
+        bl_json_write_text(writer, edit.old);
+    else
+        bl_json_write_null(writer);
+    bl_json_put_text(writer, "newText", after);
     bl_json_write_end(writer);
     bl_json_write_end(writer);
 }
@@ -184,12 +202,13 @@ void acp_call_write(struct bl_json_writer *writer, const struct acp_session *ses
         bl_json_write_end(writer);
     }
     if (strcmp(acp_tool_kind(name), "edit") == 0)
-        write_diff(writer, path, input);
+        write_diff(writer, &arena, name, path, input);
 }
 
 /* ---- Tool calls ------------------------------------------------------------------------------ */
 
-/* Models count their calls anew in each turn: one that was used before gets a number. */
+/* Models number their calls from the start in each turn, so an id that was used before gets a
+ * number. */
 void acp_call_id(struct acp_session *session, const char *agent, struct bl_text call, char *out,
                  size_t size)
 {
@@ -315,12 +334,12 @@ void acp_flush_output(struct acp_session *session)
         struct acp_call *call = BL_CONTAINER(link, struct acp_call, link);
         if (call->dirty && !call->stopped && bl_now_ns() - call->told_ns >= TELL_NS) {
             update_tell_output(session, call);
-            return; /* it may have waited, and the list have changed */
+            return; /* it may have waited, and the list may have changed */
         }
     }
 }
 
-/* The last word. `fate` NULL: not known, or it was not stopped. */
+/* Reports the end of a call. `fate` is empty if it is unknown or the call was not stopped. */
 static void update_tell_ended(struct acp_session *session, struct acp_call *call, bool good,
                               struct bl_text fate)
 {
@@ -344,20 +363,20 @@ static void update_tell_ended(struct acp_session *session, struct acp_call *call
 static void tell_plan(struct acp_session *session, struct bl_text input_text)
 {
     const struct bl_json *input = NULL;
+    struct tool_todo_input todo;
     struct acp_update update;
     BL_AUTO_ARENA(arena);
 
     if (bl_json_read(&arena, input_text, NULL, &input, NULL) == 0) {
+        bl_record_take(&arena, &tool_todo_input, input, &todo);
         acp_update_begin(&update, session, "plan");
         bl_json_write_key(&update.writer, BL_TEXT("entries"));
         bl_json_write_array(&update.writer);
-        BL_JSON_EACH (entry, bl_json_get(input, BL_TEXT("todos"))) {
+        for (size_t i = 0; i < todo.count; i++) {
             bl_json_write_object(&update.writer);
-            bl_json_put_text(&update.writer, "content",
-                             bl_json_text(bl_json_get(entry, BL_TEXT("content"))));
+            bl_json_put_text(&update.writer, "content", todo.items[i].content);
             bl_json_put_string(&update.writer, "priority", "medium");
-            bl_json_put_text(&update.writer, "status",
-                             bl_json_text(bl_json_get(entry, BL_TEXT("status"))));
+            bl_json_put_text(&update.writer, "status", todo.items[i].status);
             bl_json_write_end(&update.writer);
         }
         bl_json_write_end(&update.writer);
@@ -380,7 +399,7 @@ static void update_take_end(struct acp_session *session, struct acp_call *call,
     update_tell_ended(session, call, good, bl_text_from(call->fate));
 }
 
-/* What became of a call that was stopped, by its receipt. */
+/* Returns the fate of a stopped call in the receipt. */
 static struct bl_text update_fate_of(const struct bl_list *units, const struct acp_call *call)
 {
     BL_LIST_EACH (link, units) {
@@ -404,7 +423,8 @@ static struct acp_call *find_stopped(const struct acp_session *session)
     return NULL;
 }
 
-/* That of one call alone comes before its end, that of the turn after the ends of all. */
+/* The receipt of a single stopped call comes before the call's end, the receipt of a turn after the
+ * ends of all its calls. */
 static void update_take_receipt(struct acp_session *session, const struct bl_event *event)
 {
     const struct bl_json *value = NULL;
@@ -433,7 +453,7 @@ void acp_end_calls(struct acp_session *session)
     }
 }
 
-/* ---- The rest -------------------------------------------------------------------------------- */
+/* ---- Other updates --------------------------------------------------------------------------- */
 
 static const char *message_id(struct acp_session *session)
 {
@@ -443,7 +463,7 @@ static const char *message_id(struct acp_session *session)
     return session->message_id;
 }
 
-/* Of the window that the model has; while that is not known there is nothing to show. */
+/* The usage of the model's context window. Nothing is sent if its size is unknown. */
 static void update_tell_usage(struct acp_session *session, const struct bl_event *event)
 {
     const struct bl_model *model = bl_agent_model(session->agent);
@@ -468,7 +488,7 @@ static void update_tell_usage(struct acp_session *session, const struct bl_event
     acp_update_send(&update, session);
 }
 
-/* Only for clients that have said that they show them: the protocol wants it so. */
+/* The protocol allows notices only for clients that declare that they show them. */
 static void update_tell_notice(struct acp_session *session, const struct bl_event *event,
                                const char *severity, struct bl_text title)
 {
@@ -503,12 +523,14 @@ static void tell_compacted(struct acp_session *session)
 
 static void tell_retry(struct acp_session *session, const struct bl_event *event)
 {
-    char title[160] = "The model is asked again";
+    char title[160] = "Retrying the model call", wait[32];
 
-    if (event->piece != NULL)
-        snprintf(title, sizeof title, "The model is asked again (%u of %u), in %llu ms: %s",
-                 event->piece->retry.attempt, event->piece->retry.of,
-                 (unsigned long long)event->piece->retry.wait_ms, event->piece->retry.code);
+    if (event->piece != NULL) {
+        bl_duration_format((int64_t)(event->piece->retry.wait_ms * BL_NS_PER_MS), wait);
+        snprintf(title, sizeof title, "Retrying the model call (%u of %u) in %s: %s",
+                 event->piece->retry.attempt, event->piece->retry.of, wait,
+                 event->piece->retry.code);
+    }
     update_tell_notice(session, event, "warning", bl_text_from(title));
 }
 

@@ -1,16 +1,16 @@
 /* Design notes.
  *
- * Nobody knows in which process an id is at work, so all are asked at once what runs in them, each
- * by a fiber of its own, and each has a moment for its first word. That sorts out those that do not
- * answer (one that was paused, say), for which a cancel would wait forever, and those that are
- * dead; and it tells whether an id is one thing's alone before anything is stopped.
+ * The process in which an id runs is not known, so all processes are asked at once for their
+ * activities, each by a fiber of its own, with a short time limit for the answer. That finds
+ * the processes that do not answer (paused ones, for example), for which a cancel would wait
+ * forever, and the dead ones. It also shows whether an id is unique before anything is stopped.
  *
- * Whose socket it is says the kernel, also of one that does not answer; what a dead one was says
- * the file beside its socket.
+ * The kernel reports the pid behind a socket, even if the process does not answer. For a dead
+ * process, the file beside its socket has the facts.
  *
- * A call is for one process, whose number is known, and may take as long as it takes. One that is
- * silent for a while is asked on another connection whether it answers at all: a process that was
- * paused does not, and would be waited for forever. */
+ * A call goes to one process, whose pid is known, and may take any time. If the process is silent
+ * for a while, a second connection checks whether it answers at all: a paused process does not, and
+ * the call would wait forever. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,13 +25,13 @@
 
 #define RETRY_NS (20 * BL_NS_PER_MS)
 #define RELIC_S  60
-/* So many times the patience has a silent process to show that it answers. */
-#define PING_PATIENCE 5u
+/* A silent process has this many times serve_timeout_ns to show that it answers. */
+#define PING_TIMEOUTS 5u
 #define TRACE_MAX     ((size_t)64 * 1024)
 
 /* ---- One process ----------------------------------------------------------------------------- */
 
-/* What stands beside its socket; nothing: that is not known. */
+/* Reads the file beside the process's socket. The state stays empty if that fails. */
 static void read_trace(const struct question *question, struct bl_arena *arena,
                        struct control_state *ret_state)
 {
@@ -43,10 +43,11 @@ static void read_trace(const struct question *question, struct bl_arena *arena,
     if (bl_json_read(arena, trace, NULL, &value, NULL) != 0)
         value = NULL;
     bl_record_take(arena, &control_trace_record, value, ret_state);
+    bl_list_init(&ret_state->sessions);
     bl_free(text);
 }
 
-/* What it was; the file goes with the socket. */
+/* Records what a dead process was, and removes its file. */
 static void control_ask_bury(struct question *question)
 {
     char name[SERVE_NAME_SIZE];
@@ -65,8 +66,8 @@ static int64_t listener_pid(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
 }
 
-/* Connects, while there is time; BL_ENOENT: nobody is there. A socket that nobody answers is
- * removed. */
+/* Connects, retrying until the deadline. BL_ENOENT if no process listens; a socket without a
+ * listener is removed. */
 int ask_connect(struct question *question, uint64_t deadline_ns, int *ret_fd)
 {
     char path[SERVE_PATH_SIZE];
@@ -90,13 +91,13 @@ int ask_connect(struct question *question, uint64_t deadline_ns, int *ret_fd)
     return code;
 }
 
-/* One question over a connection of its own; takes the descriptor. 0 with the answer, which may be
- * a failure. */
+/* Sends one request over a connection of its own, and closes the descriptor. Returns 0 with the
+ * answer, which may be a failure. */
 static int exchange(struct question *question, int fd)
 {
     const struct asking *asking = question->asking;
     const struct bl_rpc_options options = {
-        .in = fd, .out = fd, .line_max = SERVE_ANSWER_MAX, .take_ns = serve_patience_ns};
+        .in = fd, .out = fd, .line_max = SERVE_ANSWER_MAX, .take_ns = serve_timeout_ns};
     struct bl_nursery nursery;
     struct bl_rpc *rpc = NULL;
     question->failure = (struct bl_rpc_failure){0};
@@ -112,7 +113,7 @@ static int exchange(struct question *question, int fd)
     return question->failed ? 0 : code;
 }
 
-/* Asks once more where there were too many clients. */
+/* Sends the request, and retries while the process has too many clients. */
 int ask_one(struct question *question)
 {
     uint64_t deadline_ns = bl_time_add(bl_now_ns(), question->asking->place_ns);
@@ -131,7 +132,7 @@ int ask_one(struct question *question)
     }
 }
 
-/* With a limit on all of it, where there is one on the answer. */
+/* The same within the time limit for an answer, if there is one. */
 static int ask_within(struct question *question)
 {
     struct bl_scope limit;
@@ -158,7 +159,7 @@ static int by_pid(const void *a, const void *b)
     return strcmp((*first)->name, (*second)->name);
 }
 
-/* In the order of their numbers, once they are known. */
+/* Sorts by pid, once the pids are known. */
 static void sort_questions(struct asking *asking)
 {
     struct question **all =
@@ -172,8 +173,8 @@ static void sort_questions(struct asking *asking)
         bl_list_push_back(&asking->questions, &all[i]->link);
 }
 
-/* A process that was killed before its socket had its name has left it under another; what is
- * younger than a minute may be about to be renamed. */
+/* Removes the hidden socket of a process that was killed before it could rename it. One that is
+ * younger than a minute may still be about to be renamed. */
 static void remove_relic(int folder, const char *name)
 {
     struct stat status;
@@ -182,7 +183,7 @@ static void remove_relic(int folder, const char *name)
         unlinkat(folder, name, 0);
 }
 
-/* A question for each socket of the folder. */
+/* Creates a question for each socket in the folder. */
 static int find_sockets(struct asking *asking)
 {
     int copy = dup(asking->folder);
@@ -202,6 +203,7 @@ static int find_sockets(struct asking *asking)
         struct question *question = bl_arena_zalloc(asking->arena, sizeof *question);
         question->asking = asking;
         bl_list_init(&question->state.activities);
+        bl_list_init(&question->state.sessions);
         bl_text_into(question->name, sizeof question->name, entry->d_name);
         bl_list_push_back(&asking->questions, &question->link);
         asking->count++;
@@ -210,7 +212,7 @@ static int find_sockets(struct asking *asking)
     return 0;
 }
 
-/* Asks all at once, and waits for all answers. */
+/* Asks all processes at once, and waits for all answers. */
 static int ask_all(struct asking *asking)
 {
     struct bl_nursery nursery;
@@ -225,7 +227,7 @@ static int ask_all(struct asking *asking)
     return code;
 }
 
-/* Opens the folder and finds the sockets. BL_ENOENT: there is no folder, and so no process. */
+/* Opens the folder and finds the sockets. BL_ENOENT: there is no folder, so no process listens. */
 int ask_begin(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
 {
     *asking = (struct asking){
@@ -239,7 +241,7 @@ int ask_begin(struct asking *asking, struct bl_arena *arena, struct bl_error *er
     return find_sockets(asking);
 }
 
-/* The same, and asks what runs. */
+/* The same, and asks each process for its activities. */
 int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error)
 {
     int code = ask_begin(asking, arena, error);
@@ -253,7 +255,8 @@ int ask_ps(struct asking *asking, struct bl_arena *arena, struct bl_error *error
     return code;
 }
 
-/* By its own word, or as the kernel says: in another PID namespace it has another number there. */
+/* Checks the pid that the process reported or that the kernel reports: in another PID namespace
+ * they differ. */
 bool question_has_pid(struct question *question, int64_t pid)
 {
     struct bl_arena arena = {0};
@@ -280,6 +283,14 @@ bool question_answered(const struct question *question)
     return question->code == 0 && !question->failed && bl_json_is(question->result, BL_JSON_OBJECT);
 }
 
+static void ask_move_all(struct bl_list *from, struct bl_list *to)
+{
+    struct bl_list *first;
+    bl_list_init(to);
+    while ((first = bl_list_pop_front(from)) != NULL)
+        bl_list_push_back(to, first);
+}
+
 int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struct bl_error *error)
 {
     struct asking asking;
@@ -288,7 +299,7 @@ int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struc
     BL_LIST_EACH (link, &asking.questions) {
         struct question *question = BL_CONTAINER(link, struct question, link);
         bool answered = question_answered(question);
-        /* One that has ended in between has taken its socket with it. */
+        /* A process that exited meanwhile has removed its socket. */
         if (code != 0 || (!answered && !question->dead && question->code == BL_ENOENT))
             continue;
         struct bl_control_process *process = bl_arena_alloc(arena, sizeof *process);
@@ -298,27 +309,25 @@ int bl_control_list(struct bl_arena *arena, struct bl_list *ret_processes, struc
                      : question->dead ? BL_CONTROL_DEAD
                                       : BL_CONTROL_SILENT,
         };
-        bl_list_init(&process->activities);
-        for (struct bl_list *first;
-             (first = bl_list_pop_front(&question->state.activities)) != NULL;)
-            bl_list_push_back(&process->activities, first);
+        ask_move_all(&question->state.activities, &process->activities);
+        ask_move_all(&question->state.sessions, &process->sessions);
         bl_list_push_back(ret_processes, &process->link);
     }
     asking_done(&asking);
     return code == BL_ENOENT ? 0 : code;
 }
 
-/* ---- Whether one answers at all -------------------------------------------------------------- */
+/* ---- Liveness check -------------------------------------------------------------------------- */
 
-/* False: it is silent on a new connection, too. One that refuses it, lets nobody in or has gone is
- * not: then the old connection says what there is to know. */
+/* Returns false if it is silent on a new connection, too. A process that refuses the connection,
+ * has too many clients or has exited is not silent: the old connection then shows what happened. */
 bool ask_ping(const struct question *silent)
 {
     struct bl_arena arena = {0};
     struct asking asking = {.arena = &arena,
                             .folder = silent->asking->folder,
                             .method = "ps",
-                            .answer_ns = PING_PATIENCE * serve_patience_ns};
+                            .answer_ns = PING_TIMEOUTS * serve_timeout_ns};
     struct question question = {.asking = &asking};
     bl_text_into(question.name, sizeof question.name, silent->name);
     int code = ask_within(&question);

@@ -1,24 +1,25 @@
-/* Watching other processes.
+/* Watches other processes.
  *
- * Each has a connection of its own, over which it tells what happens until we go. It says when
- * nothing of what is watched runs any more; what is told of that end may come a moment later. */
+ * Each process has a connection of its own, over which it sends events until we close it. It
+ * reports when nothing of the watched work runs any more; the last events of that end may follow a
+ * moment later. */
 #include <unistd.h>
 
 #include "ask.h"
 
-/* For what is told of an end after the end itself. */
+/* How long to wait for events after the end was reported. */
 #define LINGER_NS (100 * BL_NS_PER_MS)
 
 /* One connection. In the arena. */
 struct attachment {
     struct question *question;
     const struct bl_control_watch *watch;
-    struct bl_semaphore over; /* it has ended, or the other side has gone */
+    struct bl_semaphore over; /* given when the work has ended or the connection is closed */
     bool ended;
     int code;
 };
 
-/* ---- What comes ------------------------------------------------------------------------------ */
+/* ---- Notifications --------------------------------------------------------------------------- */
 
 static void attach_on_notification(void *context, struct bl_text method,
                                    const struct bl_json *params)
@@ -56,12 +57,12 @@ static int wait_gone(struct bl_rpc *rpc, uint64_t limit_ns)
     return code;
 }
 
-static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
+static int request_watch(struct attachment *attachment, struct bl_rpc *rpc)
 {
     struct question *question = attachment->question;
     struct bl_arena *arena = question->asking->arena;
     struct bl_scope limit;
-    bl_limit_begin(&limit, serve_patience_ns);
+    bl_limit_begin(&limit, serve_timeout_ns);
     int code = bl_rpc_ask(
         rpc, "watch",
         bl_record_text(arena, &control_any_record, &(struct control_id){attachment->watch->id}),
@@ -75,10 +76,10 @@ static int ask_to_be_told(struct attachment *attachment, struct bl_rpc *rpc)
 static int attach_follow(struct attachment *attachment, struct bl_rpc *rpc)
 {
     struct control_watched watched;
-    int code = ask_to_be_told(attachment, rpc);
+    int code = request_watch(attachment, rpc);
     if (code != 0)
         return code;
-    /* It may have ended since it was found. */
+    /* The work may have ended since it was found. */
     bl_record_take(NULL, &control_watched_record, attachment->question->result, &watched);
     if (attachment->watch->id != NULL && watched.running == 0)
         attachment->ended = true;
@@ -94,14 +95,14 @@ static int control_attach(struct attachment *attachment)
     int fd;
     struct bl_nursery nursery;
     struct bl_rpc *rpc = NULL;
-    int code = ask_connect(attachment->question, bl_time_add(bl_now_ns(), serve_patience_ns), &fd);
+    int code = ask_connect(attachment->question, bl_time_add(bl_now_ns(), serve_timeout_ns), &fd);
     if (code != 0)
         return code;
     const struct bl_rpc_options options = {
         .in = fd,
         .out = fd,
         .line_max = 2 * SERVE_ANSWER_MAX,
-        .take_ns = serve_patience_ns,
+        .take_ns = serve_timeout_ns,
         .notification = attach_on_notification,
         .gone = attach_on_gone,
         .context = attachment,
@@ -124,7 +125,7 @@ static int attach_main(void *argument)
     return 0;
 }
 
-/* ---- What is watched ------------------------------------------------------------------------- */
+/* ---- Watching -------------------------------------------------------------------------------- */
 
 static struct attachment *attachment_new(struct question *question,
                                          const struct bl_control_watch *watch)
@@ -135,7 +136,7 @@ static struct attachment *attachment_new(struct question *question,
     return attachment;
 }
 
-/* Features have events of their own, in the store. */
+/* Features have other events, which are in the store. */
 static bool is_of_feature(const struct question *question, struct bl_text id)
 {
     BL_LIST_EACH (link, &question->state.activities) {
@@ -151,8 +152,9 @@ static bool is_of_feature(const struct question *question, struct bl_text id)
 static int busy(const struct question *question, struct bl_error *error)
 {
     bl_error_set(error, BL_EBUSY, BL_KIND_DELIVERY, "watch", NULL,
-                 "process %lld is watched by as many as it takes", (long long)question->pid);
-    bl_error_hint(error, "let one of them go, and try again");
+                 "process %lld already has the largest number of watchers",
+                 (long long)question->pid);
+    bl_error_hint(error, "stop one of them and try again");
     return BL_EBUSY;
 }
 
@@ -161,8 +163,8 @@ static int watch_one(struct asking *asking, struct question *question,
 {
     if (is_of_feature(question, bl_text_from(watch->id))) {
         bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "watch", watch->id,
-                     "%s is a feature or a task of one", watch->id);
-        bl_error_hint(error, "'belay feature logs -f %s' follows it", watch->id);
+                     "%s is a feature or a task", watch->id);
+        bl_error_hint(error, "follow it with 'belay feature logs -f %s'", watch->id);
         return BL_ENOTSUP;
     }
     struct attachment *attachment = attachment_new(question, watch);
@@ -176,13 +178,15 @@ static int watch_one(struct asking *asking, struct question *question,
     if (attachment->ended)
         return 0;
     bl_error_set(error, BL_EUNKNOWN, BL_KIND_DELIVERY, "watch", watch->id,
-                 "process %lld has gone, or has let go of us, before %s had ended",
-                 (long long)question->pid, watch->id);
-    bl_error_hint(error, "'belay ps' shows what runs; who takes nothing for 2 s is let go");
+                 "process %lld exited or disconnected before %s ended", (long long)question->pid,
+                 watch->id);
+    bl_error_hint(
+        error,
+        "'belay ps' lists running work; a watcher that reads nothing for 2 s is disconnected");
     return BL_EUNKNOWN;
 }
 
-/* Each for itself: one that is lost has gone. */
+/* Watches each process by itself. One whose connection is lost counts as ended. */
 static int watch_all(struct asking *asking, const struct bl_control_watch *watch,
                      struct bl_error *error)
 {
@@ -208,7 +212,7 @@ static int watch_all(struct asking *asking, const struct bl_control_watch *watch
         if (all[i]->code == BL_EBUSY)
             refused = all[i]->question;
     if (code == 0 && count == 0)
-        return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "watch", NULL, "nothing runs");
+        return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "watch", NULL, "no running work");
     return code == 0 && refused != NULL ? busy(refused, error) : code;
 }
 
@@ -224,7 +228,7 @@ int bl_control_watch(struct bl_arena *arena, const struct bl_control_watch *watc
     else if (code == 0)
         code = watch_all(&asking, watch, error);
     else if (code == BL_ENOENT && watch->id == NULL)
-        bl_error_set(error, code, BL_KIND_SESSION, "watch", NULL, "nothing runs");
+        bl_error_set(error, code, BL_KIND_SESSION, "watch", NULL, "no running work");
     asking_done(&asking);
     return code;
 }

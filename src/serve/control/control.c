@@ -1,14 +1,14 @@
 /* Design notes.
  *
- * One fiber lets clients in, and one for each client looks after its connection: who asks nothing,
- * or nothing more, is let go. They run in a scope below the caller's nursery, so that a stop of
- * that ends them.
+ * One fiber accepts clients, and one fiber for each client supervises its connection: a client that
+ * sends no request, or no further one, is disconnected. They run in a scope below the caller's
+ * nursery, so that stopping the nursery ends them.
  *
- * A process that was told to cancel its run ends soon after, and the answer is still to be written:
- * so the end waits a moment for the answers under way.
+ * A process whose run was cancelled exits soon after, and the answer is still to be written. So the
+ * end waits a moment for answers in progress.
  *
- * Beside the socket is a file that says whose it is and which runs have begun: should the process
- * be killed, whoever finds the socket dead can say what it was. */
+ * A file beside the socket records the process and the runs that it has started. If the process is
+ * killed, whichever process finds the dead socket can tell what it was. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,19 +19,19 @@
 #include "request.h"
 
 #define BACKLOG 64
-/* For answers that are under way when the control is stopped. */
+/* Time limit for answers in progress when the control is stopped. */
 #define DRAIN_NS_MAX (1 * BL_NS_PER_S)
 #define DRAIN_NS     (2 * BL_NS_PER_MS)
 #define LINGER_NS    (200 * BL_NS_PER_MS)
-/* Its fibers end at their next wait. */
+/* Time limit for the control's fibers, which end at their next wait. */
 #define END_NS_MAX (60 * BL_NS_PER_S)
-/* When the machine has no more descriptors. */
+/* Pause when the process is out of descriptors. */
 #define RETRY_NS (100 * BL_NS_PER_MS)
-/* Of the file beside the socket, and of what it names. */
+/* Limits of the file beside the socket, and of the activities in it. */
 #define TRACE_MAX  ((size_t)64 * 1024)
 #define TRACED_MAX 64
 
-uint64_t serve_patience_ns = BL_CONTROL_NS_MAX;
+uint64_t serve_timeout_ns = BL_CONTROL_NS_MAX;
 uint64_t serve_word_ns = BL_CONTROL_WORD_NS_MAX;
 
 struct bl_control {
@@ -57,30 +57,30 @@ struct client {
 
 /* ---- Clients --------------------------------------------------------------------------------- */
 
-/* How long it may say nothing more from now on. */
+/* Returns whether the client has been silent for longer than it may. */
 static bool is_idle(const struct client *client)
 {
-    uint64_t limit_ns = client->asks.asked > 0 ? BL_CONTROL_IDLE_NS_MAX : serve_patience_ns;
+    uint64_t limit_ns = client->asks.asked > 0 ? BL_CONTROL_IDLE_NS_MAX : serve_timeout_ns;
     return client->asks.answering == 0 && bl_list_empty(&client->asks.watcher.link) &&
            bl_now_ns() >= bl_time_add(client->asks.active_ns, limit_ns);
 }
 
-/* Until it goes, or has nothing to ask. */
-static void control_look_after(struct client *client, struct bl_rpc *rpc)
+/* Supervises a client until it disconnects or is idle for too long. */
+static void control_supervise(struct client *client, struct bl_rpc *rpc)
 {
     struct bl_scope *outer = bl_scope_current();
     while (!bl_scope_stopped(outer) && !bl_rpc_gone(rpc) && !is_idle(client)) {
         struct bl_scope limit;
-        bl_limit_begin(&limit, serve_patience_ns);
+        bl_limit_begin(&limit, serve_timeout_ns);
         bl_rpc_wait_gone(rpc);
         bl_limit_end(&limit);
         serve_watcher_settle(&client->asks.watcher);
     }
 }
 
-/* One who watches, and reads, has all of it at the end; one who takes nothing is not waited for.
- * How long what is queued may still take. */
-static uint64_t let_finish(struct client *client, const struct bl_rpc *rpc)
+/* Lets a watcher that reads get everything that is queued; does not wait for one that reads
+ * nothing. Returns how long sending the queue may still take. */
+static uint64_t drain_client(struct client *client, const struct bl_rpc *rpc)
 {
     struct bl_scope shield;
     size_t least = SIZE_MAX, waiting;
@@ -111,7 +111,7 @@ static int client_main(void *argument)
         .in = client->fd,
         .out = client->fd,
         .line_max = BL_CONTROL_LINE_MAX,
-        .take_ns = serve_patience_ns,
+        .take_ns = serve_timeout_ns,
         .half_open = true,
         .request = serve_request,
         .context = &client->asks,
@@ -119,8 +119,8 @@ static int client_main(void *argument)
     };
     bl_nursery_init(&nursery, bl_scope_current());
     if (bl_rpc_open(&nursery, &options, &rpc, NULL) == 0) {
-        control_look_after(client, rpc);
-        bl_rpc_close(rpc, let_finish(client, rpc));
+        control_supervise(client, rpc);
+        bl_rpc_close(rpc, drain_client(client, rpc));
     }
     bl_nursery_done(&nursery);
     close(client->fd);
@@ -129,28 +129,28 @@ static int client_main(void *argument)
     return 0;
 }
 
-static void turn_away(int fd)
+static void refuse_client(int fd)
 {
     struct bl_buffer answer;
     bl_buffer_init(&answer, 4096);
     bl_rpc_write_error(&answer, NULL, BL_RPC_BUSY, "too many clients: try again",
                        (struct bl_text){0});
     bl_buffer_append_byte(&answer, '\n');
-    /* A fresh connection has room for it. */
+    /* A new connection has room for it. */
     if (send(fd, answer.data, answer.size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         errno = 0;
     bl_buffer_done(&answer);
     close(fd);
 }
 
-static void control_let_in(struct bl_control *control, int fd)
+static void control_admit(struct bl_control *control, int fd)
 {
     if (!bl_local_peer_is_ours(fd)) {
         close(fd);
         return;
     }
     if (control->client_count >= BL_CONTROL_CLIENTS_MAX) {
-        turn_away(fd);
+        refuse_client(fd);
         return;
     }
     struct client *client = bl_zalloc(sizeof *client);
@@ -176,19 +176,19 @@ static int control_main(void *argument)
     while (code == 0) {
         int fd = accept4(control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            control_let_in(control, fd);
+            control_admit(control, fd);
         else if (errno == EAGAIN)
             code = bl_descriptor_wait(control->descriptor, BL_READABLE, NULL);
         else if (errno != EINTR && errno != ECONNABORTED)
             code = bl_sleep(RETRY_NS);
         if (fd >= 0)
-            code = bl_yield(); /* a flood of clients is not all that there is to do */
+            code = bl_yield(); /* a flood of clients must not starve the rest */
     }
     bl_nursery_done(&control->clients);
     return code;
 }
 
-/* ---- What it would leave behind -------------------------------------------------------------- */
+/* ---- The file beside the socket -------------------------------------------------------------- */
 
 static bool is_traced(const struct bl_activity *activity)
 {
@@ -211,9 +211,10 @@ static void write_trace(struct bl_json_writer *writer, const struct bl_control *
     bl_arena_done(&arena);
 }
 
-/* In one piece: whoever reads it finds the old or the new one. What cannot be written is not: the
- * work does not depend on it. The file's room is taken first: what has none yet ext4 brings to the
- * disk in a rename over another file, and all that runs here would wait for that. */
+/* Replaces the file atomically, so that a reader finds the old or the new one. Errors are ignored:
+ * the work does not depend on the file. Its blocks are allocated first: when a file without
+ * allocated blocks is renamed over another, ext4 writes it to disk during the rename, and the whole
+ * process would wait for that. */
 static void leave_trace(const struct bl_control *control)
 {
     char hidden[SERVE_NAME_SIZE + 8];
@@ -252,7 +253,7 @@ static void control_on_event(void *context, const struct bl_event *event)
 
 /* ---- The socket ------------------------------------------------------------------------------ */
 
-/* By a random name: numbers of processes repeat between PID namespaces. */
+/* The name is random because pids repeat between PID namespaces. */
 static int control_open_socket(struct bl_control *control, struct bl_error *error)
 {
     char id[BL_ID_SIZE];

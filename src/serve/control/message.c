@@ -5,6 +5,8 @@ static const struct bl_member state_members[] = {
     BL_MEMBER_INTEGER("pid", pid, .least = 1),
     BL_MEMBER_TIME("started_at", started_wall_ns),
     BL_MEMBER_LIST("activities", activities, &bl_activity_record, struct bl_activity_view, link),
+    BL_MEMBER_LIST("sessions", sessions, &bl_open_session_record, struct bl_open_session_view,
+                   link),
     BL_MEMBER_END,
 };
 const struct bl_record control_state_record =

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #define RECEIPT_MAX ((size_t)8 << 20)
-/* Of fibers: escaped, it stays below an answer. */
+/* Largest description of fibers: with escapes, it still fits into an answer. */
 #define DESCRIPTION_MAX ((size_t)2 << 20)
-/* A stop's origin is no longer. */
+/* The size of a stop's origin. */
 #define ORIGIN_SIZE sizeof(((struct bl_stop *)NULL)->origin)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static void request_answer(struct bl_rpc_call *call, const struct bl_record *rec
         bl_rpc_fail(call, BL_RPC_INTERNAL, too_long, (struct bl_text){0});
 }
 
-/* What is wrong with which of the parameters. */
+/* Refuses a call for a bad parameter. */
 static void control_request_refuse(struct bl_rpc_call *call, const char *path, const char *message)
 {
     char data[64];
@@ -34,10 +34,10 @@ static void control_request_refuse(struct bl_rpc_call *call, const char *path, c
 
 static void control_request_refuse_unknown(struct bl_rpc_call *call)
 {
-    bl_rpc_fail(call, BL_RPC_NOT_FOUND, "nothing of that id runs", (struct bl_text){0});
+    bl_rpc_fail(call, BL_RPC_NOT_FOUND, "no running work with that id", (struct bl_text){0});
 }
 
-/* False: they do not fit, and were refused. */
+/* Reads the parameters. If they are not valid, refuses the call and returns false. */
 static bool request_read_params(struct bl_rpc_call *call, const struct bl_record *record,
                                 void *into)
 {
@@ -53,9 +53,9 @@ static bool request_read_params(struct bl_rpc_call *call, const struct bl_record
     return false;
 }
 
-/* ---- What is answered at once ---------------------------------------------------------------- */
+/* ---- Answered at once ------------------------------------------------------------------------ */
 
-/* What runs; `id` NULL: all of it. */
+/* Lists the activities that the id stands for, or all if `id` is NULL. */
 static void request_list(const struct serve_client *client, struct bl_arena *arena, const char *id,
                          struct bl_list *ret_list)
 {
@@ -72,7 +72,8 @@ static void control_request_answer_ps(struct serve_client *client, struct bl_rpc
     struct control_state state = {.pid = getpid(),
                                   .started_wall_ns = client->requests->started_wall_ns};
     request_list(client, bl_rpc_call_arena(call), NULL, &state.activities);
-    request_answer(call, &control_state_record, &state, "more runs than an answer holds");
+    bl_activities_sessions(client->requests->activities, bl_rpc_call_arena(call), &state.sessions);
+    request_answer(call, &control_state_record, &state, "the list does not fit into an answer");
 }
 
 static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
@@ -85,10 +86,10 @@ static void answer_status(struct serve_client *client, struct bl_rpc_call *call)
     if (bl_list_empty(&found.activities))
         control_request_refuse_unknown(call);
     else
-        request_answer(call, &control_found_record, &found, "more runs than an answer holds");
+        request_answer(call, &control_found_record, &found, "the list does not fit into an answer");
 }
 
-/* A message for the turn under way: of the session itself, or of a sub-agent by its id. */
+/* Sends a message to the current turn of a session or of a sub-agent. */
 static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
 {
     struct control_inject params;
@@ -112,7 +113,7 @@ static void answer_inject(struct serve_client *client, struct bl_rpc_call *call)
         request_answer(call, &control_id_record, &(struct control_id){message}, "");
 }
 
-/* From now on it is told what happens; asked again, of another id. */
+/* Starts to send events to the client; a later request changes the id. */
 static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
 {
     struct control_id params;
@@ -121,9 +122,9 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
         return;
     BL_LIST_EACH (link, &client->requests->watchers)
         count += link != &client->watcher.link;
-    /* They stay: others must find a place. */
+    /* Watchers stay connected: leave room for other clients. */
     if (count >= BL_CONTROL_WATCHERS_MAX) {
-        bl_rpc_fail(call, BL_RPC_BUSY, "too many watch already", (struct bl_text){0});
+        bl_rpc_fail(call, BL_RPC_BUSY, "too many watchers", (struct bl_text){0});
         return;
     }
     struct serve_watcher *watcher = &client->watcher;
@@ -137,8 +138,8 @@ static void answer_watch(struct serve_client *client, struct bl_rpc_call *call)
                    &(struct control_watched){.running = watcher->running}, "");
 }
 
-/* Every fiber of the process. What does not fit is left out at the end: the answer is for a person
- * who looks for what hangs. */
+/* Describes every fiber of the process. Text that does not fit is cut off at the end: the answer is
+ * for a person who looks for a hang. */
 static void answer_debug(struct serve_client *client BL_UNUSED, struct bl_rpc_call *call)
 {
     BL_AUTO_BUFFER(text, DESCRIPTION_MAX);
@@ -146,10 +147,10 @@ static void answer_debug(struct serve_client *client BL_UNUSED, struct bl_rpc_ca
     description.whole = bl_loop_describe(bl_loop_current(), &text) == 0;
     description.fibers = bl_buffer_text(&text);
     request_answer(call, &control_description_record, &description,
-                   "more fibers than an answer holds");
+                   "the fibers do not fit into an answer");
 }
 
-/* ---- What takes its time --------------------------------------------------------------------- */
+/* ---- Answered later -------------------------------------------------------------------------- */
 
 static void work_begin(struct serve_client *client)
 {
@@ -167,7 +168,7 @@ static void work_end(struct serve_client *client)
         bl_semaphore_give(&requests->quiet);
 }
 
-/* Several that have the same id: then none of them is meant. */
+/* If several activities have the id, refuses the call: none of them is meant. */
 static bool control_request_is_ambiguous(struct serve_client *client, struct bl_rpc_call *call,
                                          const char *id)
 {
@@ -182,7 +183,7 @@ static bool control_request_is_ambiguous(struct serve_client *client, struct bl_
     }
     if (names.count < 2)
         return false;
-    size_t size = (size_t)snprintf(message, sizeof message, "several have that id: ");
+    size_t size = (size_t)snprintf(message, sizeof message, "several activities have that id: ");
     serve_names_text(&names, message + size, sizeof message - size);
     control_request_refuse(call, "/id", message);
     return true;
@@ -190,10 +191,11 @@ static bool control_request_is_ambiguous(struct serve_client *client, struct bl_
 
 struct cancelling {
     struct serve_client *client;
+    bool gently;
     struct control_cancel params;
 };
 
-/* Who asks, and why. */
+/* The origin for the receipt: the origin and the reason that the client gave. */
 static void make_origin(char out[ORIGIN_SIZE], const struct control_cancel *params)
 {
     bool reason = params->reason != NULL && params->reason[0] != '\0';
@@ -215,13 +217,16 @@ static void control_request_cancel_main(void *context, struct bl_rpc_call *call)
     bl_buffer_init(&receipt, RECEIPT_MAX);
     if (cancelling->params.now)
         bl_activities_hurry(activities, id);
-    int code = bl_activities_cancel(activities, id, origin, &receipt);
+    int code = cancelling->gently ? bl_activities_finish(activities, id, origin, &receipt)
+                                  : bl_activities_cancel(activities, id, origin, &receipt);
     if (code == 0)
         request_answer(call, &control_receipt_record,
                        &(struct control_receipt){bl_buffer_text(&receipt)},
-                       "stopped; the receipt is longer than an answer");
+                       "stopped; the receipt does not fit into an answer");
     else if (code == BL_ENOENT)
         control_request_refuse_unknown(call);
+    else if (code == BL_ENOTSUP)
+        control_request_refuse(call, "/id", "the work with that id has no steps");
     else if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
         bl_rpc_drop(call);
     else
@@ -230,10 +235,11 @@ static void control_request_cancel_main(void *context, struct bl_rpc_call *call)
     work_end(cancelling->client);
 }
 
-static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
+static void control_request_stop(struct serve_client *client, struct bl_rpc_call *call, bool gently)
 {
     struct cancelling *cancelling = bl_arena_alloc(bl_rpc_call_arena(call), sizeof *cancelling);
     cancelling->client = client;
+    cancelling->gently = gently;
     if (!request_read_params(call, &control_cancel_record, &cancelling->params) ||
         control_request_is_ambiguous(client, call, cancelling->params.id))
         return;
@@ -243,9 +249,19 @@ static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
         work_end(client);
 }
 
+static void answer_cancel(struct serve_client *client, struct bl_rpc_call *call)
+{
+    control_request_stop(client, call, false);
+}
+
+static void answer_finish(struct serve_client *client, struct bl_rpc_call *call)
+{
+    control_request_stop(client, call, true);
+}
+
 /* ---- Offers ---------------------------------------------------------------------------------- */
 
-/* The code stands for what it is here; the object has the rest. */
+/* The error's code becomes the code of the answer; the whole error is its data. */
 static void answer_error(struct bl_rpc_call *call, int code, struct bl_error *error)
 {
     BL_AUTO_BUFFER(data, SERVE_ANSWER_MAX);
@@ -261,7 +277,7 @@ struct offered {
     const struct bl_control_offer *offer;
 };
 
-/* The client's going away, and the end of the control, stop it: then nobody wants an answer. */
+/* Stopped when the client disconnects or the control ends; then the answer is not needed. */
 static void offer_main(void *context, struct bl_rpc_call *call)
 {
     const struct offered *offered = context;
@@ -273,7 +289,7 @@ static void offer_main(void *context, struct bl_rpc_call *call)
     if (code == 0 && result.size + 256 <= SERVE_ANSWER_MAX)
         bl_rpc_answer(call, bl_buffer_text(&result));
     else if (code == 0)
-        bl_rpc_fail(call, BL_RPC_INTERNAL, "it is done; its result is longer than an answer",
+        bl_rpc_fail(call, BL_RPC_INTERNAL, "done; the result does not fit into an answer",
                     (struct bl_text){0});
     else if (bl_scope_stopped(bl_rpc_call_scope(call)))
         bl_rpc_drop(call);
@@ -299,9 +315,13 @@ static void call_offer(struct serve_client *client, struct bl_rpc_call *call,
 static const struct {
     const char *name;
     void (*answer)(struct serve_client *client, struct bl_rpc_call *call);
-} methods[] = {{"ps", control_request_answer_ps}, {"cancel", answer_cancel},
-               {"status", answer_status},         {"inject", answer_inject},
-               {"watch", answer_watch},           {"debug", answer_debug}};
+} methods[] = {{"ps", control_request_answer_ps},
+               {"cancel", answer_cancel},
+               {"finish", answer_finish},
+               {"status", answer_status},
+               {"inject", answer_inject},
+               {"watch", answer_watch},
+               {"debug", answer_debug}};
 
 static void control_request_refuse_method(const struct serve_client *client,
                                           struct bl_rpc_call *call)
@@ -309,16 +329,16 @@ static void control_request_refuse_method(const struct serve_client *client,
     const struct serve_offers *offers = &client->requests->offers;
     size_t count = BL_COUNT(methods) + offers->count;
     char message[512];
-    size_t size = (size_t)snprintf(message, sizeof message, "there is no such method: ");
+    size_t size = (size_t)snprintf(message, sizeof message, "unknown method (expected ");
     for (size_t i = 0; i < count && size < sizeof message; i++)
         size += (size_t)snprintf(message + size, sizeof message - size, "%s%s",
                                  i == 0          ? ""
                                  : i + 1 < count ? ", "
-                                                 : " and ",
+                                                 : " or ",
                                  i < BL_COUNT(methods) ? methods[i].name
                                                        : offers->items[i - BL_COUNT(methods)].name);
     if (size < sizeof message)
-        snprintf(message + size, sizeof message - size, " there are");
+        snprintf(message + size, sizeof message - size, ")");
     bl_rpc_fail(call, BL_RPC_NO_METHOD, message, (struct bl_text){0});
 }
 

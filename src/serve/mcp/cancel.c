@@ -1,15 +1,15 @@
-/* The tool `cancel`: stops by id, and answers with what the store has of it then, so that whoever
- * asks again, in whichever process, gets the same bytes. */
+/* The tool `cancel`: stops work by its id and answers with what the store then has, so that a
+ * repeated request gets the same bytes, from any process. */
 #include <stdio.h>
 
 #include "core.h"
 #include "serve/parts.h"
 
-/* What has ended in another process is in the store a moment later. */
+/* The outcome of work in another process is in the store a moment after its end. */
 #define ELSEWHERE_NS_MAX (5 * BL_NS_PER_S)
 #define LOOK_NS          (10 * BL_NS_PER_MS)
 
-/* An answer about something that no store keeps. */
+/* An answer that no store has. */
 struct mcp_memory {
     struct bl_list link;
     char id[BL_ACTIVITY_NAME_SIZE];
@@ -46,7 +46,7 @@ void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json
 
     if (json.size == 0)
         return;
-    if (memory != NULL) /* an id that comes again, as those of calls do */
+    if (memory != NULL) /* ids of calls may repeat */
         mcp_cancel_forget(server, memory);
     if (server->remembered_count == MCP_REMEMBERED)
         mcp_cancel_forget(server, BL_CONTAINER(server->remembered.next, struct mcp_memory, link));
@@ -58,7 +58,7 @@ void mcp_remember(struct mcp_server *server, const char *id, struct bl_text json
     server->remembered_count++;
 }
 
-/* ---- What is known of it --------------------------------------------------------------------- */
+/* ---- Known outcomes -------------------------------------------------------------------------- */
 
 static int mcp_cancel_look_up(struct mcp_request *request, const char *id, struct bl_text *ret_json,
                               struct bl_error *error)
@@ -73,18 +73,18 @@ static int mcp_cancel_look_up(struct mcp_request *request, const char *id, struc
         if (ret_json->size > 0 || work.ended)
             return 0;
         return bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "cancel", id,
-                            "%s %s has begun, and does not run in this process", work.kind, id);
+                            "%s %s was started, but does not run in this process", work.kind, id);
     }
     if (code != BL_ENOENT || bl_store_task_get(store, request->arena, id, &task, error) != 0)
         return code;
     if (strcmp(task.status, "working") == 0)
         return bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "cancel", id,
-                            "task %s works, and does not run in this process", id);
+                            "task %s is working, but not in this process", id);
     *ret_json = task.receipt.size > 0 ? task.receipt : task.result;
     return 0;
 }
 
-/* In the store: of our own cells first, since others may have the same ids. */
+/* Looks in the store: first for our own cells, because other work may have the same id. */
 static int mcp_cancel_find_kept(struct mcp_request *request, const char *id,
                                 struct bl_text *ret_json, struct bl_error *error)
 {
@@ -107,8 +107,8 @@ static int mcp_cancel_find_kept(struct mcp_request *request, const char *id,
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* An id that several have that run means none of them: ids of calls and cells are unique only in
- * what holds them. */
+/* If several running activities have the id, none of them is stopped: ids of calls and cells are
+ * unique only in their run or session. */
 static bool mcp_cancel_is_ambiguous(struct mcp_request *request, const char *id,
                                     struct bl_error *error)
 {
@@ -127,11 +127,12 @@ static bool mcp_cancel_is_ambiguous(struct mcp_request *request, const char *id,
         return false;
     serve_names_text(&names, text, sizeof text);
     bl_error_set(error, BL_EEXIST, BL_KIND_USAGE, "cancel", id,
-                 "%.100s stands for several that run: %s; nothing was stopped", id, text);
+                 "several running activities have the id %.100s: %s; nothing was stopped", id,
+                 text);
     return true;
 }
 
-/* Here. False: there is nothing of that id. */
+/* Stops the work in this process. Returns false if nothing has that id. */
 static bool stop_it(struct mcp_request *request, const char *id, const struct bl_stop *stop)
 {
     struct mcp_server *server = request->peer->server;
@@ -150,8 +151,8 @@ static bool stop_it(struct mcp_request *request, const char *id, const struct bl
     return code == 0;
 }
 
-/* Nobody guesses the id of a run, or of a task: who has it was given it. What else runs in other
- * processes of this user is none of a client's business. */
+/* Ids of runs and tasks cannot be guessed: a client that has one was given it. Other work in other
+ * processes of this user must not be available to a client. */
 static bool is_known_elsewhere(struct mcp_request *request, const char *id)
 {
     struct bl_store *store = request->peer->server->options.runtime->store;
@@ -166,8 +167,8 @@ static bool is_known_elsewhere(struct mcp_request *request, const char *id)
     return code == 0 && strcmp(task.status, "working") == 0;
 }
 
-/* In another process of this user. What came of it is in the store a moment later. `code` and
- * `error` say what was known of it before; they stay, where nobody who answers has it. */
+/* Stops the work in another process of this user. The outcome is in the store a moment later. If no
+ * process has the id, `code` and `error` from the earlier search remain. */
 static int mcp_cancel_elsewhere(struct mcp_request *request, const char *id, const char *origin,
                                 struct bl_text *ret_json, int code, struct bl_error *error)
 {
@@ -193,10 +194,25 @@ static int mcp_cancel_elsewhere(struct mcp_request *request, const char *id, con
     return code;
 }
 
-/* Who asked, for the receipt. */
-static struct bl_stop stop_of(const struct bl_json *arguments)
+struct cancel_input {
+    const char *id;
+    struct bl_text reason;
+};
+
+#define BL_RECORD_STRUCT struct cancel_input
+static const struct bl_member cancel_members[] = {
+    BL_MEMBER_STRING("id", id, .least = 1, .most = 200, .characters = true,
+                     .about = "Id of a run, a cell, a session or a call."),
+    BL_MEMBER_TEXT("reason", reason, .optional = true),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record mcp_cancel_input =
+    BL_RECORD("input of cancel", struct cancel_input, cancel_members, .closed = true);
+
+/* Returns the stop with its origin for the receipt. */
+static struct bl_stop stop_of(struct bl_text reason)
 {
-    struct bl_text reason = bl_json_text(bl_json_get(arguments, BL_TEXT("reason")));
     struct bl_stop stop = {.reason = BL_STOP_USER};
 
     reason = bl_utf8_cut(reason, sizeof stop.origin - sizeof "mcp cancel: ");
@@ -208,7 +224,7 @@ static struct bl_stop stop_of(const struct bl_json *arguments)
     return stop;
 }
 
-/* What is known of it, once it is quiet. */
+/* Stops the work, and returns what is known about it once it is quiet. */
 static int serve_cancel(struct mcp_request *request, const char *id, const struct bl_stop *stop,
                         struct bl_text *ret_json, struct bl_error *error)
 {
@@ -232,10 +248,14 @@ void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *argument
                      struct mcp_reply *ret_reply)
 {
     struct bl_error *error = bl_arena_zalloc(request->arena, sizeof *error);
-    const char *id = bl_json_text(bl_json_get(arguments, BL_TEXT("id"))).data;
-    struct bl_stop stop = stop_of(arguments);
     struct mcp_outcome outcome = {0};
+    struct cancel_input input;
 
+    if (!mcp_arguments_read(request, request->arena, &mcp_cancel_input, arguments, &input,
+                            ret_reply))
+        return;
+    const char *id = input.id;
+    struct bl_stop stop = stop_of(input.reason);
     if (mcp_cancel_is_ambiguous(request, id, error)) {
         mcp_outcome_error(request->arena, error, &outcome);
         mcp_answer_outcome(request, &outcome, ret_reply);
@@ -249,10 +269,10 @@ void mcp_tool_cancel(struct mcp_request *request, const struct bl_json *argument
     if (code == BL_ENOENT) {
         *error = (struct bl_error){0};
         bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
-                     "nothing with the id '%.100s' runs here, and the store knows none", id);
+                     "no running work with id '%.100s', and none in the store", id);
     } else if (code == 0 && outcome.json.size == 0) {
         code = bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "cancel", id,
-                            "%.100s has ended, and nothing is kept of what came of it", id);
+                            "%.100s has ended, and its result was not kept", id);
     }
     if (code != 0)
         mcp_outcome_error(request->arena, error, &outcome);

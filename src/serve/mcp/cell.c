@@ -1,13 +1,13 @@
 /* Design notes.
  *
- * All cells of a process are in one session of one host (mcp_cells.c). The call of `exec` is a work
- * that lives as long as its cell: after the first answer it goes on to watch it, so that whatever
- * ends the client or the server ends the cell, with its own reason.
+ * All cells of a process are in one session of one host (cells.c). A call of `exec` is a piece of
+ * work that lives as long as its cell. After the first answer it continues to watch the cell, so
+ * that the end of the client or of the server ends the cell, with its own reason.
  *
- * For a client that takes tasks the first observation has no time of its own: the request waits for
- * the yield time, and makes a task of the work where that has passed. So the result of the task has
- * all output, as if the plain call had waited. What the cell yields by itself meanwhile is put in
- * front of the rest. */
+ * If a client supports tasks, the first observation has no yield time: the request waits for the
+ * yield time, and then makes the work a task. So the task's result has the whole output, as if a
+ * plain call had waited. Output that the cell yields by itself meanwhile is put in front of the
+ * rest. */
 #include <stdio.h>
 
 #include "core.h"
@@ -15,16 +15,62 @@
 #define TASK_YIELD_MS (BL_CELL_DEADLINE_MS_MAX + 60000u)
 #define TERMINATE_ID  "mcp"
 
-struct mcp_exec {
-    struct mcp_work work;
+/* Input of `exec`, `wait` and `terminate`: each has some of the members. */
+struct cell_input {
     struct bl_text source;
+    const char *cell_id; /* NULL: a new id */
     uint64_t yield_ms;
     uint64_t timeout_ms; /* 0: the default */
-    uint64_t generation; /* of `wait` */
+    uint64_t generation;
+    const char *terminate_id;
+};
+
+#define BL_RECORD_STRUCT struct cell_input
+static const struct bl_member yield_members[] = {
+    BL_MEMBER_INTEGER("yield_time_ms", yield_ms, .optional = true, .none = BL_CELL_YIELD_MS,
+                      .most = BL_CELL_YIELD_MS_MAX,
+                      .about = "How long to wait for the end before answering with the output so "
+                               "far; default: 10000."),
+    BL_MEMBER_END,
+};
+static const struct bl_record yield_record = BL_RECORD_GROUP("yield", yield_members);
+static const struct bl_member exec_members[] = {
+    BL_MEMBER_TEXT("source", source, .least = 1,
+                   .about = "A JavaScript module; text(v) writes output."),
+    BL_MEMBER_STRING("cell_id", cell_id, .optional = true, .form = &bl_session_id_form),
+    BL_MEMBER_INCLUDE(&yield_record),
+    BL_MEMBER_INTEGER("timeout_ms", timeout_ms, .optional = true, .least = 1,
+                      .most = BL_CELL_DEADLINE_MS_MAX),
+    BL_MEMBER_END,
+};
+static const struct bl_member wait_members[] = {
+    BL_MEMBER_STRING("cell_id", cell_id, .form = &bl_session_id_form),
+    BL_MEMBER_INTEGER("generation", generation, .least = 1,
+                      .about = "Generation of the outcome to wait for: one more than the latest "
+                               "one received."),
+    BL_MEMBER_INCLUDE(&yield_record),
+    BL_MEMBER_END,
+};
+static const struct bl_member terminate_members[] = {
+    BL_MEMBER_STRING("cell_id", cell_id, .form = &bl_session_id_form),
+    BL_MEMBER_STRING("terminate_id", terminate_id, .optional = true, .form = &bl_session_id_form),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record mcp_exec_input =
+    BL_RECORD("input of exec", struct cell_input, exec_members, .closed = true);
+const struct bl_record mcp_wait_input =
+    BL_RECORD("input of wait", struct cell_input, wait_members, .closed = true);
+const struct bl_record mcp_terminate_input =
+    BL_RECORD("input of terminate", struct cell_input, terminate_members, .closed = true);
+
+struct mcp_exec {
+    struct mcp_work work;
+    struct cell_input input;
     uint64_t from_ns;
-    bool tasks; /* its client takes them */
+    bool tasks; /* the client supports tasks */
     struct mcp_peer *peer;
-    struct bl_list yields; /* struct yield: what a task's cell has yielded so far */
+    struct bl_list yields; /* struct yield: output that a task's cell has yielded so far */
     struct bl_cell_observe_outcome seen;
     struct bl_cell_terminate_outcome ended;
     struct bl_cell_fault fault;
@@ -50,7 +96,7 @@ static void mcp_cell_take_fault(struct bl_arena *arena, const struct bl_cell_fau
     bl_free(error);
 }
 
-/* A deadline of its own is an end like any other; whatever else stopped it did so from outside. */
+/* The cell's own deadline is an ordinary end; any other stop came from outside. */
 static void mcp_cell_take_receipt(struct bl_arena *arena, const struct bl_json *receipt,
                                   struct mcp_outcome *outcome)
 {
@@ -105,15 +151,15 @@ static int mcp_cell_create(struct mcp_exec *exec)
         return code;
     struct bl_cell_create create = {
         .cell_id = exec->work.id,
-        .source = exec->source,
+        .source = exec->input.source,
         .tools = cells->tools,
         .tool_count = cells->tool_count,
-        .deadline_ms = exec->timeout_ms,
+        .deadline_ms = exec->input.timeout_ms,
     };
     return bl_cell_create(cells->session, &create, &exec->fault);
 }
 
-/* Its cell ends with it. One that has come to its own end stays as it is. */
+/* Ends the cell with the work. A cell that has ended by itself is left as it is. */
 static void stop_cell(struct mcp_exec *exec)
 {
     struct mcp_work *work = &exec->work;
@@ -139,7 +185,7 @@ static void stop_cell(struct mcp_exec *exec)
         mcp_cell_take_fault(&work->arena, &exec->fault, &work->outcome);
 }
 
-/* What a task's cell has yielded stands in front of what it ends with. */
+/* Puts the output that a task's cell has yielded in front of its last output. */
 static void put_yields_first(struct mcp_exec *exec)
 {
     struct bl_arena *arena = &exec->work.arena;
@@ -172,7 +218,7 @@ static void put_yields_first(struct mcp_exec *exec)
     exec->work.outcome.json = mcp_take(arena, &out);
 }
 
-/* Is what it has yielded the answer? Of a task it is not. */
+/* Makes the yield the answer, unless the work is a task. Returns whether it is the answer. */
 static bool answer_yield(struct mcp_exec *exec)
 {
     struct mcp_work *work = &exec->work;
@@ -185,7 +231,7 @@ static bool answer_yield(struct mcp_exec *exec)
         work->ready = true;
     bl_lock_give(&work->settling);
     bl_shield_end(&shield);
-    /* A client without a session has gone when it is answered, and its cell has not. */
+    /* A client without a session is gone once it is answered, but its cell is not. */
     if (answers && exec->peer->version == MCP_UNKNOWN_VERSION)
         bl_list_remove(&work->link);
     if (answers)
@@ -206,17 +252,17 @@ static void keep_yield(struct mcp_exec *exec)
         bl_list_push_back(&exec->yields, &yield->link);
 }
 
-/* Until there is an answer; true: its cell runs on. */
+/* Observes until there is an answer. Returns true if the cell is still running. */
 static bool mcp_cell_observe(struct mcp_exec *exec)
 {
     struct mcp_work *work = &exec->work;
-    struct bl_cell_observe wish = {
+    struct bl_cell_observe observe = {
         .cell_id = work->id,
-        .yield_ms = exec->tasks ? TASK_YIELD_MS : exec->yield_ms,
+        .yield_ms = exec->tasks ? TASK_YIELD_MS : exec->input.yield_ms,
     };
 
-    for (wish.generation = 1;; wish.generation++) {
-        int code = bl_cell_observe(work->server->cells.session, &wish, &work->arena, &exec->seen,
+    for (observe.generation = 1;; observe.generation++) {
+        int code = bl_cell_observe(work->server->cells.session, &observe, &work->arena, &exec->seen,
                                    &exec->fault);
         if (code != 0 && bl_check() != 0) {
             stop_cell(exec);
@@ -258,7 +304,7 @@ static void exec_main(struct mcp_work *work)
     put_yields_first(exec);
 }
 
-/* A cell that was asked for before, and became a task of this process then. */
+/* Returns whether the cell was requested before and is already a task of this process. */
 static bool is_task_already(const struct mcp_work *work)
 {
     BL_LIST_EACH (link, &work->server->works) {
@@ -269,20 +315,21 @@ static bool is_task_already(const struct mcp_work *work)
     return false;
 }
 
-/* An id that a task of another process has: there is none to be had for this cell, and it is
- * answered as a plain call is. An observation that is due decides for all who wait. */
+/* For an id that is a task in another process: this cell cannot become a task, and is answered as a
+ * plain call. One observation that is due decides for all waiting callers. */
 static void yield_now(struct mcp_exec *exec, struct bl_arena *arena)
 {
-    struct bl_cell_observe wish = {.cell_id = exec->work.id, .generation = 1};
+    struct bl_cell_observe observe = {.cell_id = exec->work.id, .generation = 1};
     struct bl_cell_observe_outcome *seen = bl_arena_zalloc(arena, sizeof *seen);
     struct bl_cell_fault *fault = bl_arena_zalloc(arena, sizeof *fault);
 
-    bl_cell_observe(exec->work.server->cells.session, &wish, arena, seen, fault);
+    bl_cell_observe(exec->work.server->cells.session, &observe, arena, seen, fault);
     while (!exec->work.ready)
         mcp_work_wait(&exec->work, BL_NEVER);
 }
 
-/* It has outlived its yield time. False: it has not, after all. */
+/* Makes a task of work that has exceeded its yield time. Returns false if it was ready after
+ * all. */
 static bool mcp_cell_make_task(struct mcp_request *request, struct mcp_exec *exec,
                                struct mcp_reply *ret_reply)
 {
@@ -316,43 +363,46 @@ static void serve_exec(struct mcp_request *request, struct mcp_exec *exec,
                        struct mcp_reply *ret_reply)
 {
     struct mcp_work *work = &exec->work;
-    uint64_t patience_ns = exec->tasks ? exec->yield_ms * BL_NS_PER_MS : BL_NEVER;
+    uint64_t limit_ns = exec->tasks ? exec->input.yield_ms * BL_NS_PER_MS : BL_NEVER;
     int code = mcp_work_start(work, request->peer);
 
     if (code != 0) {
-        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL, "the call cannot begin: %s",
+        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL, "cannot start the call: %s",
                  bl_error_text(code));
         return;
     }
-    if (!mcp_work_attend(request, work, patience_ns)) {
+    if (!mcp_work_attend(request, work, limit_ns)) {
         if (work->ready || !mcp_cell_make_task(request, exec, ret_reply)) {
             mcp_answer_outcome(request, &work->outcome, ret_reply);
             return;
         }
         if (!bl_scope_stopped(request->scope))
             return;
-        /* Nobody will know of the task. */
+        /* The client will not learn of the task, so it is stopped. */
         mcp_work_attend(request, work, BL_NEVER);
     }
     ret_reply->dropped = true;
 }
 
+/* Returns NULL if the arguments are not valid. */
 static struct mcp_exec *exec_new(struct mcp_request *request, const char *kind,
-                                 const struct bl_json *arguments,
-                                 void (*main)(struct mcp_work *work))
+                                 const struct bl_record *record, const struct bl_json *arguments,
+                                 void (*main)(struct mcp_work *work), struct mcp_reply *ret_reply)
 {
     struct mcp_work *work =
         mcp_work_new(request->peer->server, kind, sizeof(struct mcp_exec), main);
     struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
-    const struct bl_json *id = bl_json_get(arguments, BL_TEXT("cell_id"));
 
-    if (id != NULL)
-        bl_text_into(work->id, sizeof work->id, bl_json_text(id).data);
+    if (!mcp_arguments_read(request, &work->arena, record, arguments, &exec->input, ret_reply)) {
+        mcp_work_unref(work);
+        return NULL;
+    }
+    if (exec->input.cell_id != NULL)
+        bl_text_into(work->id, sizeof work->id, exec->input.cell_id);
     else
         mcp_id_make(work->id, "c-");
     exec->peer = request->peer;
     exec->from_ns = bl_now_ns();
-    exec->yield_ms = mcp_count_argument(arguments, "yield_time_ms", BL_CELL_YIELD_MS);
     bl_list_init(&exec->yields);
     return exec;
 }
@@ -360,11 +410,11 @@ static struct mcp_exec *exec_new(struct mcp_request *request, const char *kind,
 void mcp_tool_exec(struct mcp_request *request, const struct bl_json *arguments,
                    struct mcp_reply *ret_reply)
 {
-    struct mcp_exec *exec = exec_new(request, "exec", arguments, exec_main);
+    struct mcp_exec *exec =
+        exec_new(request, "exec", &mcp_exec_input, arguments, exec_main, ret_reply);
 
-    exec->source =
-        bl_arena_text(&exec->work.arena, bl_json_text(bl_json_get(arguments, BL_TEXT("source"))));
-    exec->timeout_ms = mcp_count_argument(arguments, "timeout_ms", 0);
+    if (exec == NULL)
+        return;
     exec->tasks = mcp_request_takes_tasks(request);
     serve_exec(request, exec, ret_reply);
     mcp_work_unref(&exec->work);
@@ -375,16 +425,16 @@ void mcp_tool_exec(struct mcp_request *request, const struct bl_json *arguments,
 static void wait_main(struct mcp_work *work)
 {
     struct mcp_exec *exec = BL_CONTAINER(work, struct mcp_exec, work);
-    struct bl_cell_observe wish = {
+    struct bl_cell_observe observe = {
         .cell_id = work->id,
-        .generation = exec->generation,
-        .yield_ms = exec->yield_ms,
+        .generation = exec->input.generation,
+        .yield_ms = exec->input.yield_ms,
         .from_ns = exec->from_ns,
     };
 
     int code = mcp_cells_open(work->server, &exec->fault);
     if (code == 0)
-        code = bl_cell_observe(work->server->cells.session, &wish, &work->arena, &exec->seen,
+        code = bl_cell_observe(work->server->cells.session, &observe, &work->arena, &exec->seen,
                                &exec->fault);
     if (code == 0)
         take_observed(&work->arena, &exec->seen, &work->outcome);
@@ -395,10 +445,11 @@ static void wait_main(struct mcp_work *work)
 void mcp_tool_wait(struct mcp_request *request, const struct bl_json *arguments,
                    struct mcp_reply *ret_reply)
 {
-    struct mcp_exec *exec = exec_new(request, "wait", arguments, wait_main);
+    struct mcp_exec *exec =
+        exec_new(request, "wait", &mcp_wait_input, arguments, wait_main, ret_reply);
 
-    exec->generation = mcp_count_argument(arguments, "generation", 1);
-    mcp_work_serve(request, &exec->work, ret_reply);
+    if (exec != NULL)
+        mcp_work_serve(request, &exec->work, ret_reply);
 }
 
 void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *arguments,
@@ -407,15 +458,18 @@ void mcp_tool_terminate(struct mcp_request *request, const struct bl_json *argum
     struct mcp_server *server = request->peer->server;
     struct bl_cell_terminate_outcome *ended = bl_arena_zalloc(request->arena, sizeof *ended);
     struct bl_cell_fault *fault = bl_arena_zalloc(request->arena, sizeof *fault);
-    const struct bl_json *id = bl_json_get(arguments, BL_TEXT("terminate_id"));
-    struct bl_cell_terminate terminate = {
-        .cell_id = bl_json_text(bl_json_get(arguments, BL_TEXT("cell_id"))).data,
-        .terminate_id = id != NULL ? bl_json_text(id).data : TERMINATE_ID,
-        .reason = BL_STOP_USER,
-    };
     struct mcp_outcome outcome;
+    struct cell_input input;
     struct bl_scope shield;
 
+    if (!mcp_arguments_read(request, request->arena, &mcp_terminate_input, arguments, &input,
+                            ret_reply))
+        return;
+    struct bl_cell_terminate terminate = {
+        .cell_id = input.cell_id,
+        .terminate_id = input.terminate_id != NULL ? input.terminate_id : TERMINATE_ID,
+        .reason = BL_STOP_USER,
+    };
     bl_shield_begin(&shield, BL_NEVER);
     int code = mcp_cells_open(server, fault);
     if (code == 0)

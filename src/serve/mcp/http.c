@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * Each request is looked at in a fixed order: where it comes from, what it may, whether it is a
- * request at all (before its body is read); then its body, and whether body and headers agree. What
- * a request says of itself chooses the version: with a version in its `_meta` it needs no session,
- * and its answer's connection is its life; without, it belongs to a session. */
+ * Each request is checked in a fixed order: its origin, its authorization, and whether it is a
+ * valid request at all (before its body is read); then its body, and whether the body and the
+ * headers agree. The request itself selects the version: with a version in its `_meta` it needs no
+ * session, and ends with its connection; without one, it belongs to a session. */
 #include <stdio.h>
 
 #include "core.h"
@@ -25,7 +25,7 @@
 static const struct bl_http_header json_header = {BL_TEXT("Content-Type"),
                                                   BL_TEXT("application/json")};
 
-/* `id` NULL: null. */
+/* `id` may be NULL, which is written as null. */
 static void mcp_http_fail(struct bl_http_call *call, int status, const struct bl_json *id, int code,
                           const char *message, struct bl_text data)
 {
@@ -78,8 +78,9 @@ static bool admit_content(struct bl_http_call *call)
         return mcp_http_refuse(call, 415, NULL, NULL, "Content-Type must be application/json");
     if (!http_accepts(accept, "text/event-stream") ||
         (is_method(call, "POST") && !http_accepts(accept, "application/json")))
-        return mcp_http_refuse(call, 406, NULL, NULL,
-                               "Accept must have text/event-stream, and application/json for POST");
+        return mcp_http_refuse(
+            call, 406, NULL, NULL,
+            "Accept must include text/event-stream, and application/json for POST");
     return true;
 }
 
@@ -91,9 +92,9 @@ static bool mcp_http_admit(void *context, struct bl_http_call *call)
 
     if (origin.size > 0 && !http_origin_known(options->origins, origin))
         return mcp_http_refuse(call, 403, NULL, NULL,
-                               "this Origin may not ask here; belay mcp --origin HOST lets it");
+                               "Origin not allowed; belay mcp --origin HOST allows it");
     if (!is_our_path(bl_http_call_path(call)))
-        return mcp_http_refuse(call, 404, NULL, NULL, "only /mcp is served here");
+        return mcp_http_refuse(call, 404, NULL, NULL, "only /mcp is served");
     if (options->token != NULL &&
         !http_token_right(bl_http_call_header(call, "authorization"), options->token))
         return mcp_http_refuse(call, 401, "WWW-Authenticate", "Bearer realm=\"belay\"",
@@ -105,7 +106,7 @@ static bool mcp_http_admit(void *context, struct bl_http_call *call)
 
 /* ---- Headers and body ------------------------------------------------------------------------ */
 
-/* A version that is not spoken here: with those that are. */
+/* Refuses an unsupported version, and lists the supported ones. */
 static void fail_version(struct bl_http_call *call, const struct bl_json *id,
                          struct bl_text requested)
 {
@@ -134,7 +135,7 @@ static const struct bl_json *version_of(const struct bl_rpc_message *message)
     return bl_json_get(meta, VERSION_KEY);
 }
 
-/* Where the value stands that Mcp-Name repeats. */
+/* Returns the field that Mcp-Name repeats. */
 static const struct bl_json *mcp_http_name_of(const struct bl_rpc_message *message)
 {
     static const struct {
@@ -152,7 +153,8 @@ static const struct bl_json *mcp_http_name_of(const struct bl_rpc_message *messa
     return NULL;
 }
 
-/* A header and the field that it repeats; `needed`: it must be there if the field is. */
+/* Returns whether a header agrees with the field that it repeats. If `needed`, it must be present
+ * if the field is. */
 static bool agrees(struct bl_arena *arena, struct bl_text header, const struct bl_json *field,
                    bool needed)
 {
@@ -176,7 +178,7 @@ static bool arguments_agree(const struct http_carrier *carrier, struct bl_http_c
                                 bl_json_get(message->params, BL_TEXT("arguments")));
 }
 
-/* What of a header does not agree with the body; NULL: all do. */
+/* Returns which header does not agree with the body, or NULL if all do. */
 static const char *find_mismatch(const struct http_carrier *carrier, struct bl_http_call *call,
                                  const struct bl_rpc_message *message)
 {
@@ -187,7 +189,7 @@ static const char *find_mismatch(const struct http_carrier *carrier, struct bl_h
     bool needed = is_request && bl_json_is(version, BL_JSON_STRING);
 
     if (needed && header.size == 0)
-        return VERSION_HEADER " is missing, and the body has a version";
+        return VERSION_HEADER " is missing, but the body has a version";
     if (needed && !bl_text_equal(header, bl_json_text(version)))
         return VERSION_HEADER " and the version in the body's _meta differ";
     needed = needed ||
@@ -204,7 +206,7 @@ static const char *find_mismatch(const struct http_carrier *carrier, struct bl_h
     return NULL;
 }
 
-/* True: it is answered. */
+/* Returns true if the call was answered. */
 static bool fail_headers(const struct http_carrier *carrier, struct bl_http_call *call,
                          const struct bl_rpc_message *message)
 {
@@ -230,7 +232,7 @@ static struct bl_text session_of(const struct bl_http_call *call)
     return bl_http_call_header(call, SESSION_HEADER);
 }
 
-/* The session that the call names, held; NULL: it is answered. */
+/* Holds the session that the call names. NULL if the call was answered instead. */
 static struct http_session *mcp_http_hold_session(struct http_carrier *carrier,
                                                   struct bl_http_call *call,
                                                   const struct bl_json *id)
@@ -238,13 +240,13 @@ static struct http_session *mcp_http_hold_session(struct http_carrier *carrier,
     if (session_of(call).size == 0) {
         mcp_http_fail(call, 400, id, BL_RPC_INVALID_REQUEST,
                       SESSION_HEADER
-                      " is missing: begin with initialize, or speak 2026-07-28 with _meta",
+                      " is missing: start with initialize, or use 2026-07-28 with _meta",
                       NOTHING);
         return NULL;
     }
     struct http_session *session = http_session_hold(carrier, session_of(call));
     if (session == NULL)
-        mcp_http_fail(call, 404, id, NO_SESSION, "no such session: begin with initialize", NOTHING);
+        mcp_http_fail(call, 404, id, NO_SESSION, "no such session: start with initialize", NOTHING);
     return session;
 }
 
@@ -257,8 +259,8 @@ static void fail_with_reply(struct bl_http_call *call, int status, const struct 
     bl_http_call_answer(call, status, &json_header, 1, bl_buffer_text(&out));
 }
 
-/* Serves it in a fiber of its own, and has its stream read by this connection; `ends_with_us`: what
- * is not read is not wanted. Takes the work. */
+/* Serves the work in a fiber of its own, while this connection reads its stream. If `ends_with_us`,
+ * the work is stopped when the connection is lost. Takes ownership of the work. */
 static void serve_work(struct http_work *work, struct bl_http_call *call, bool ends_with_us)
 {
     const struct bl_json *id = work->request.message.id;
@@ -272,8 +274,8 @@ static void serve_work(struct http_work *work, struct bl_http_call *call, bool e
         return;
     }
     if (http_work_start(work, &stream) != 0) {
-        mcp_http_fail(call, 503, id, BL_RPC_INTERNAL, "too much is under way: try again later",
-                      NOTHING);
+        mcp_http_fail(call, 503, id, BL_RPC_INTERNAL,
+                      "too many requests are in progress: try again later", NOTHING);
         http_work_free(work);
         return;
     }
@@ -289,11 +291,11 @@ static void serve_of_session(struct http_session *session, struct http_work *wor
     const struct bl_json *id = work->request.message.id;
 
     if (http_session_find(session, id) != NULL) {
-        mcp_http_fail(call, 400, id, BL_RPC_INVALID_REQUEST, "a request with this id is under way",
-                      NOTHING);
+        mcp_http_fail(call, 400, id, BL_RPC_INVALID_REQUEST,
+                      "a request with this id is in progress", NOTHING);
         http_work_free(work);
     } else if (session->work_count >= HTTP_WORKS_MAX) {
-        mcp_http_fail(call, 429, id, TOO_MUCH, "too many requests of this session are under way",
+        mcp_http_fail(call, 429, id, TOO_MUCH, "too many requests of this session are in progress",
                       NOTHING);
         http_work_free(work);
     } else {
@@ -302,7 +304,7 @@ static void serve_of_session(struct http_session *session, struct http_work *wor
     }
 }
 
-/* At once, in this fiber: the answer brings the session's id along. */
+/* Served in this fiber: the answer has the session's id in a header. */
 static void serve_initialize(struct http_carrier *carrier, struct http_work *work,
                              struct bl_http_call *call)
 {
@@ -322,7 +324,7 @@ static void serve_initialize(struct http_carrier *carrier, struct http_work *wor
     struct bl_http_header headers[] = {json_header,
                                        {BL_TEXT(SESSION_HEADER), bl_text_from(session->id)}};
     bool opened = reply.code == 0 && !reply.dropped;
-    if (!reply.dropped) { /* else the client has gone */
+    if (!reply.dropped) { /* otherwise the client has disconnected */
         bl_buffer_init(&out, ANSWER_MAX);
         http_reply_write(&out, work->request.message.id, &reply);
         bl_http_call_answer(call, opened ? 200 : 400, headers, opened ? 2 : 1,
@@ -330,11 +332,11 @@ static void serve_initialize(struct http_carrier *carrier, struct http_work *wor
         bl_buffer_done(&out);
     }
     if (!opened)
-        http_session_end(session, BL_STOP_CLIENT_GONE, "mcp: no session came about");
-    http_session_let_go(session);
+        http_session_end(session, BL_STOP_CLIENT_GONE, "mcp: session not opened");
+    http_session_release(session);
 }
 
-/* Takes the work. */
+/* Takes ownership of the work. */
 static void mcp_http_serve_request(struct http_carrier *carrier, struct http_work *work,
                                    struct bl_http_call *call)
 {
@@ -350,7 +352,7 @@ static void mcp_http_serve_request(struct http_carrier *carrier, struct http_wor
     }
     if (has_version) {
         mcp_http_fail(call, 404, message->id, BL_RPC_NO_METHOD,
-                      "a version with _meta has no initialize: begin with any request", NOTHING);
+                      "a version with _meta has no initialize: start with any request", NOTHING);
     } else if (mcp_version_parse(header) == MCP_2026_07_28) {
         mcp_http_fail(call, 400, message->id, BL_RPC_INVALID_PARAMS,
                       "params._meta must have the protocol version", VERSION_PATH);
@@ -360,7 +362,7 @@ static void mcp_http_serve_request(struct http_carrier *carrier, struct http_wor
         struct http_session *session = mcp_http_hold_session(carrier, call, message->id);
         if (session != NULL) {
             serve_of_session(session, work, call);
-            http_session_let_go(session);
+            http_session_release(session);
             return;
         }
     }
@@ -380,14 +382,14 @@ static void mcp_http_take_notification(struct http_session *session,
         bl_scope_stop(&work->scope, BL_STOP_USER, ORIGIN_OF_CANCEL);
 }
 
-/* What gets no answer of its own: notifications, and answers to questions that nobody asked. */
+/* Messages without an answer: notifications, and unrequested responses. */
 static void serve_unanswered(struct http_carrier *carrier, const struct bl_rpc_message *message,
                              struct bl_http_call *call)
 {
     bool notification = message->type == BL_RPC_NOTIFICATION;
     struct bl_text header = bl_http_call_header(call, VERSION_HEADER);
 
-    /* The newest version has none that this server would have to know of. */
+    /* The newest version has no notifications that this server must handle. */
     if (notification && mcp_version_parse(header) == MCP_2026_07_28) {
         bl_http_call_answer(call, 202, NULL, 0, NOTHING);
         return;
@@ -398,7 +400,7 @@ static void serve_unanswered(struct http_carrier *carrier, const struct bl_rpc_m
     if (notification)
         mcp_http_take_notification(session, message);
     bl_http_call_answer(call, 202, NULL, 0, NOTHING);
-    http_session_let_go(session);
+    http_session_release(session);
 }
 
 static void serve_post(struct http_carrier *carrier, struct bl_http_call *call)
@@ -431,7 +433,7 @@ static void serve_stream(struct http_session *session, struct bl_http_call *call
     if (last.size == 0) {
         if (stream->reader != NULL)
             mcp_http_fail(call, 409, NULL, BL_RPC_INVALID_REQUEST,
-                          "another connection listens already", NOTHING);
+                          "another connection is already listening", NOTHING);
         else
             http_stream_read(stream, call, 0, true);
         return;
@@ -440,14 +442,14 @@ static void serve_stream(struct http_session *session, struct bl_http_call *call
         http_event_id_parse(last, &number, &after) ? http_session_stream(session, number) : NULL;
     if (stream == NULL)
         mcp_http_fail(call, 400, NULL, BL_RPC_INVALID_REQUEST,
-                      "Last-Event-ID is of no stream that is kept here", NOTHING);
+                      "Last-Event-ID: no such stream is kept", NOTHING);
     else if (stream->ended && !http_stream_has_after(stream, after))
-        bl_http_call_answer(call, 204, NULL, 0, NOTHING); /* do not ask again, it says */
+        bl_http_call_answer(call, 204, NULL, 0, NOTHING); /* tells the client not to reconnect */
     else
         http_stream_read(stream, call, after, true);
 }
 
-/* GET and DELETE: what only the versions with sessions have. */
+/* GET and DELETE, which exist only in the versions with sessions. */
 static void serve_session(struct http_carrier *carrier, struct bl_http_call *call)
 {
     static const struct bl_http_header allow = {BL_TEXT("Allow"), BL_TEXT("POST")};
@@ -469,11 +471,11 @@ static void serve_session(struct http_carrier *carrier, struct bl_http_call *cal
         serve_stream(session, call);
     } else {
         http_session_end(session, BL_STOP_USER, "DELETE");
-        /* The client's going away does not make it less quiet. */
+        /* Even if the client disconnects, the work becomes quiet. */
         if (http_session_await_end(session) == 0)
             bl_http_call_answer(call, 204, NULL, 0, NOTHING);
     }
-    http_session_let_go(session);
+    http_session_release(session);
 }
 
 static void http_serve(void *context, struct bl_http_call *call)
@@ -482,7 +484,7 @@ static void http_serve(void *context, struct bl_http_call *call)
 
     carrier->readers++;
     if (carrier->closing)
-        mcp_http_fail(call, 503, NULL, BL_RPC_INTERNAL, "this server is about to end", NOTHING);
+        mcp_http_fail(call, 503, NULL, BL_RPC_INTERNAL, "the server is shutting down", NOTHING);
     else if (is_method(call, "POST"))
         serve_post(carrier, call);
     else
@@ -498,7 +500,7 @@ struct stop_watch {
     struct bl_semaphore stopped;
 };
 
-static void told_to_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
+static void on_stop_requested(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct stop_watch *watch = BL_CONTAINER(hook, struct stop_watch, hook);
 
@@ -506,7 +508,7 @@ static void told_to_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
     bl_semaphore_give(&watch->stopped);
 }
 
-/* Stops all work by name, waits for it, and lets the last answers get out. */
+/* Stops all work for its reason, waits for it, and lets the last answers be sent. */
 static void close_carrier(struct http_carrier *carrier, const struct bl_stop *stop)
 {
     uint64_t until_ns;
@@ -528,12 +530,11 @@ static int mcp_http_check_options(const struct mcp_server *server,
                                   const struct bl_mcp_server_options *options,
                                   struct bl_error *error)
 {
-    /* Only the tools of a test may be served to every client. */
+    /* Only a test's tools may be served to every client. */
     if (!server->own || (options->token != NULL && options->token[0] != '\0'))
         return 0;
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "mcp", NULL,
-                 "HTTP is not served without a token");
-    bl_error_hint(error, "give a token that each request must bring");
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "mcp", NULL, "HTTP requires a token");
+    bl_error_hint(error, "set a token that each request must send");
     return BL_EINVAL;
 }
 
@@ -558,7 +559,7 @@ static int mcp_http_serve_until_stopped(struct http_carrier *carrier, struct bl_
     if (code != 0)
         return code;
     bl_semaphore_init(&watch.stopped, 0);
-    bl_stop_hook_add(&watch.hook, outer, told_to_stop);
+    bl_stop_hook_add(&watch.hook, outer, on_stop_requested);
     if (options->listening != NULL)
         options->listening(options->context, bl_http_server_port(server));
     bl_semaphore_take(&watch.stopped);
@@ -582,7 +583,7 @@ int mcp_http_serve(struct mcp_server *server, const struct bl_mcp_server_options
     bl_map_init(&carrier.sessions);
     bl_list_init(&carrier.works);
     bl_semaphore_init(&carrier.changed, 0);
-    /* A stop is handed on by name, with its reason. */
+    /* A stop is passed on explicitly, with its reason. */
     bl_shield_begin(&shield, BL_NEVER);
     bl_nursery_init(&carrier.nursery, bl_scope_current());
     code = mcp_http_serve_until_stopped(&carrier, outer, error);

@@ -1,10 +1,9 @@
 /* Design notes.
  *
- * Work runs in fibers of the carrier, not of the connection that brought it, each in a scope of its
- * own that is stopped by name: so its receipt says what stopped it. A session has a fiber that
- * waits for its end: the client's word (DELETE), no connection for a minute, or the end of the
- * carrier. It then stops all the session has under way, waits until that is quiet, and only then
- * says that it has ended. */
+ * Work runs in fibers of the carrier, not of its connection, each in a scope of its own that is
+ * stopped with its own reason, for the receipt. A session has a fiber that waits for its end: the
+ * client's DELETE, a minute without a connection, or the end of the carrier. It then stops all the
+ * session's work, waits until that is quiet, and only then reports the end. */
 #include <stdio.h>
 
 #include "http.h"
@@ -70,8 +69,8 @@ void http_reply_write(struct bl_buffer *out, const struct bl_json *id,
     bl_rpc_write_error(out, id, reply->code, message, reply->data);
 }
 
-/* Of the versions without sessions, where a status says what the answer does. In the others 404
- * would say that the session has ended. */
+/* In the version without sessions, the status depends on the answer. In the others, 404 would mean
+ * that the session has ended. */
 int http_reply_status(const struct http_work *work, const struct mcp_reply *reply)
 {
     if (work->session != NULL)
@@ -101,7 +100,7 @@ static bool http_session_has_gone(const struct http_stream *stream)
     return stream->ended && stream->reader == NULL;
 }
 
-/* Streams that were read to their end may have to be read again, but not all of them for ever. */
+/* A client may read finished streams again; only a limited number is kept for that. */
 static void forget_streams(struct http_session *session)
 {
     unsigned count = 0;
@@ -290,7 +289,7 @@ struct http_session *http_session_hold(struct http_carrier *carrier, struct bl_t
     return session;
 }
 
-void http_session_let_go(struct http_session *session)
+void http_session_release(struct http_session *session)
 {
     if (--session->connections == 0) {
         session->alone_since_ns = bl_now_ns();
@@ -305,7 +304,7 @@ void http_session_end(struct http_session *session, enum bl_stop_reason reason, 
         return;
     session->reason = reason;
     bl_text_into(session->origin, sizeof session->origin, origin);
-    /* From now on nobody finds it. */
+    /* From here on it cannot be found. */
     bl_map_remove(&session->carrier->sessions, bl_text_from(session->id));
     bl_semaphore_give(&session->changed);
 }
@@ -316,7 +315,7 @@ int http_session_await_end(struct http_session *session)
 
     while (code == 0 && !session->ended)
         code = bl_semaphore_take(&session->end);
-    /* For the next who waits. */
+    /* For the next waiter. */
     if (code == 0)
         bl_semaphore_give(&session->end);
     return code;

@@ -1,13 +1,13 @@
 /* Design notes.
  *
- * What a client asks for is served in the fiber of its request; what may take long is a work, in a
- * fiber of the server's own and a scope that no request's stop reaches by itself. The request
- * attends to it: hands its stops down, tells of progress, and answers. So a call can become a task,
- * which lives on without its request, and a stop is asked for where its receipt is made, with the
- * reason of whoever asked. */
+ * A request is served in its own fiber. What may take long is a piece of work, in a fiber of the
+ * server and a scope that a request's stop does not reach by itself. The request attends to the
+ * work: it passes on its stops, reports progress, and answers. So a call can become a task, which
+ * outlives its request, and a stop happens where its receipt is made, with the reason of the client
+ * that requested it. */
 #include "core.h"
 
-/* ---- Works ----------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 struct waiter {
     struct bl_list link;
@@ -96,7 +96,7 @@ void mcp_work_join(struct mcp_work *work)
         mcp_work_wait(work, BL_NEVER);
 }
 
-/* Only now is it known what it was, and to all at once. */
+/* Only now is the outcome final, for all waiters at once. */
 static void mcp_end_work(struct mcp_work *work)
 {
     struct bl_scope shield;
@@ -158,7 +158,7 @@ bool mcp_work_stop_all(struct mcp_server *server, struct bl_text id, const struc
     struct mcp_work *work;
     bool any = false;
 
-    /* Who asks for a cell twice has two of them. */
+    /* A cell that was requested twice has two pieces of work. */
     while ((work = mcp_work_find(server, id)) != NULL) {
         any = true;
         mcp_work_ref(work);
@@ -176,7 +176,7 @@ struct attendance {
     struct mcp_work *work;
 };
 
-static void hand_down(struct bl_stop_hook *hook, struct bl_scope *scope)
+static void pass_on_stop(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_stop stop;
 
@@ -184,7 +184,7 @@ static void hand_down(struct bl_stop_hook *hook, struct bl_scope *scope)
     mcp_work_stop(BL_CONTAINER(hook, struct attendance, hook)->work, &stop);
 }
 
-/* What it is at, for people; in the request's arena. */
+/* Returns the current phase of the work, for people, in the request's arena. */
 static struct bl_text mcp_phase_of(struct mcp_request *request, const struct mcp_work *work)
 {
     const struct bl_activities *activities = work->server->options.activities;
@@ -220,12 +220,12 @@ static void mcp_tell_progress(struct mcp_request *request, const struct mcp_work
     bl_arena_rewind(request->arena, mark);
 }
 
-static uint64_t end_of_patience(const struct mcp_work *work, uint64_t patience_ns)
+static uint64_t attend_until_ns(const struct mcp_work *work, uint64_t limit_ns)
 {
-    return work->begun_ns != 0 ? bl_time_add(work->begun_ns, patience_ns) : BL_NEVER;
+    return work->begun_ns != 0 ? bl_time_add(work->begun_ns, limit_ns) : BL_NEVER;
 }
 
-bool mcp_work_attend(struct mcp_request *request, struct mcp_work *work, uint64_t patience_ns)
+bool mcp_work_attend(struct mcp_request *request, struct mcp_work *work, uint64_t limit_ns)
 {
     const struct bl_json *token = mcp_request_meta(request, BL_TEXT("progressToken"));
     bool telling = request->notify != NULL &&
@@ -233,9 +233,9 @@ bool mcp_work_attend(struct mcp_request *request, struct mcp_work *work, uint64_
     uint64_t tell_ns = telling ? bl_now_ns() : BL_NEVER, count = 0;
     struct attendance attendance = {.work = work};
 
-    bl_stop_hook_add(&attendance.hook, request->scope, hand_down);
+    bl_stop_hook_add(&attendance.hook, request->scope, pass_on_stop);
     while (!work->ready && !bl_scope_stopped(request->scope)) {
-        uint64_t until_ns = end_of_patience(work, patience_ns), now_ns = bl_now_ns();
+        uint64_t until_ns = attend_until_ns(work, limit_ns), now_ns = bl_now_ns();
         if (now_ns >= until_ns)
             break;
         if (now_ns >= tell_ns) {
@@ -246,7 +246,7 @@ bool mcp_work_attend(struct mcp_request *request, struct mcp_work *work, uint64_
         }
     }
     bool stopped = bl_scope_stopped(request->scope);
-    if (stopped) /* which the hook hands down, if not yet then in the loop's next turn */
+    if (stopped) /* the hook passes the stop on, no later than in the loop's next turn */
         mcp_work_join(work);
     bl_stop_hook_remove(&attendance.hook);
     return stopped;
@@ -257,7 +257,7 @@ void mcp_work_serve(struct mcp_request *request, struct mcp_work *work, struct m
     int code = mcp_work_start(work, request->peer);
 
     if (code != 0)
-        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL, "the call cannot begin: %s",
+        mcp_fail(request, ret_reply, BL_RPC_INTERNAL, NULL, "cannot start the call: %s",
                  bl_error_text(code));
     else if (mcp_work_attend(request, work, BL_NEVER))
         ret_reply->dropped = true;
@@ -300,7 +300,7 @@ void mcp_notification(struct mcp_peer *peer, struct bl_text method,
 
 static const struct method {
     const char *name;
-    bool current; /* of the current version, or of those before it; of both, two rows */
+    bool current; /* of the current version or of the older ones; a method of both has two rows */
     void (*serve)(struct mcp_request *request, struct mcp_reply *ret_reply);
 } methods[] = {
     {"initialize", false, mcp_initialize},   {"ping", false, mcp_answer_empty},
@@ -327,7 +327,7 @@ void mcp_request_serve(struct mcp_request *request, struct mcp_reply *ret_reply)
             return;
         }
     }
-    mcp_fail(request, ret_reply, BL_RPC_NO_METHOD, NULL, "there is no method '%.*s' in %s",
+    mcp_fail(request, ret_reply, BL_RPC_NO_METHOD, NULL, "unknown method '%.*s' in version %s",
              (int)(name.size < 100 ? name.size : 100), name.data,
              mcp_version_name(request->version));
 }
@@ -406,7 +406,7 @@ struct bl_stop mcp_server_end_reason(const char *gone)
     return stop;
 }
 
-/* Whoever stops us: what it finds at work is what the exit code tells of. */
+/* Notes whether work is in progress when the server is stopped: the exit code depends on it. */
 struct witness {
     struct bl_stop_hook hook;
     struct mcp_server *server;

@@ -1,14 +1,9 @@
-/* What is offered: tools with the schemas of their arguments and answers, and how a call is held to
- * them before anything of it is begun. */
+/* The tools with the schemas of their arguments and answers, and the check of each call before it
+ * starts. */
 #include <stdio.h>
 
 #include "core.h"
 
-#define CELL_ID "{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\"}"
-#define YIELD_TIME                                                                                 \
-    "\"yield_time_ms\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":300000,"                    \
-    "\"description\":\"How long to wait for its end before answering with what there is; 10000 "   \
-    "where it is not given.\"}"
 #define CELL_OUTPUT                                                                                \
     "{\"type\":\"object\",\"properties\":{"                                                        \
     "\"type\":{\"enum\":[\"yielded\",\"completed\",\"terminated\",\"missing\"]},"                  \
@@ -20,26 +15,6 @@
 #define ANNOTATIONS(read_only, destructive, idempotent, open)                                      \
     "{\"readOnlyHint\":" read_only ",\"destructiveHint\":" destructive                             \
     ",\"idempotentHint\":" idempotent ",\"openWorldHint\":" open "}"
-
-static const char run_input[] =
-    "{\"type\":\"object\",\"properties\":{"
-    "\"prompt\":{\"type\":\"string\",\"minLength\":1,\"description\":\"What the agent is to "
-    "do.\"},"
-    "\"session\":{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,64}$\",\"description\":\"A "
-    "conversation to go on with, or to make; without it, a new one.\"},"
-    "\"model\":{\"type\":\"string\",\"minLength\":1},"
-    "\"timeout\":{\"type\":[\"number\",\"string\"],\"description\":\"Seconds, or a duration such "
-    "as 90s, 2.5m, 1h.\"},"
-    "\"max_turns\":{\"type\":\"integer\",\"minimum\":1},"
-    "\"max_steps\":{\"type\":\"integer\",\"minimum\":0,\"description\":\"Calls of tools in one "
-    "turn.\"},"
-    "\"max_budget_usd\":{\"type\":\"number\",\"minimum\":0},"
-    "\"permission_mode\":{\"enum\":[\"ask\",\"auto\",\"read-only\",\"yolo\"],\"description\":"
-    "\"What its tools may do without being asked about; never more than the server was started "
-    "with.\"},"
-    "\"request_id\":{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._:-]{1,128}$\",\"description\":"
-    "\"The same asked again is not run again: what is recorded is answered.\"}},"
-    "\"required\":[\"prompt\"],\"additionalProperties\":false}";
 
 static const char run_output[] =
     "{\"type\":\"object\",\"properties\":{"
@@ -53,57 +28,32 @@ static const char run_output[] =
     "\"receipt\":{\"type\":[\"object\",\"null\"]}},"
     "\"required\":[\"session_id\",\"turns\",\"final_stop_reason\",\"receipt\"]}";
 
-static const char exec_input[] =
-    "{\"type\":\"object\",\"properties\":{"
-    "\"source\":{\"type\":\"string\",\"minLength\":1,\"description\":\"A module of JavaScript; "
-    "text(v) writes output.\"},"
-    "\"cell_id\":" CELL_ID "," YIELD_TIME ","
-    "\"timeout_ms\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400000}},"
-    "\"required\":[\"source\"],\"additionalProperties\":false}";
-
-static const char wait_input[] =
-    "{\"type\":\"object\",\"properties\":{\"cell_id\":" CELL_ID ","
-    "\"generation\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"Of the outcome that is "
-    "wanted: one more than the latest that was seen.\"}," YIELD_TIME "},"
-    "\"required\":[\"cell_id\",\"generation\"],\"additionalProperties\":false}";
-
-static const char terminate_input[] =
-    "{\"type\":\"object\",\"properties\":{\"cell_id\":" CELL_ID ",\"terminate_id\":" CELL_ID "},"
-    "\"required\":[\"cell_id\"],\"additionalProperties\":false}";
-
-static const char cancel_input[] =
-    "{\"type\":\"object\",\"properties\":{"
-    "\"id\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":200,\"description\":\"Of a run, a "
-    "cell, a session, a call.\"},"
-    "\"reason\":{\"type\":\"string\"}},"
-    "\"required\":[\"id\"],\"additionalProperties\":false}";
-
 static const struct mcp_tool own_tools[] = {
     {"run", "Run an agent",
-     "Gives a task to an agent, which works on it with its own tools, and answers with what came "
-     "of it.",
-     run_input, run_output, ANNOTATIONS("false", "true", "false", "true"), mcp_tool_run},
+     "Gives a task to an agent, which works on it with its own tools, and answers with the "
+     "result.",
+     &mcp_run_input, run_output, ANNOTATIONS("false", "true", "false", "true"), mcp_tool_run, NULL},
     {"exec", "Run JavaScript",
-     "Runs a piece of JavaScript in a process of its own, and answers with its outcome, or, after "
-     "the yield time, with what it has written so far.",
-     exec_input, CELL_OUTPUT, ANNOTATIONS("false", "true", "false", "true"), mcp_tool_exec},
-    {"wait", "Wait for a cell", "Goes on observing a cell that has yielded.", wait_input,
-     CELL_OUTPUT, ANNOTATIONS("true", "false", "true", "false"), mcp_tool_wait},
-    {"terminate", "End a cell", "Ends a cell, and answers when nothing of it runs any more.",
-     terminate_input, CELL_OUTPUT, ANNOTATIONS("false", "true", "true", "false"),
-     mcp_tool_terminate},
-    {"cancel", "Stop something by its id",
-     "Stops what has that id, and answers with the receipt when nothing of it runs any more; of "
-     "what has ended, with its result.",
-     cancel_input, "{\"type\":\"object\"}", ANNOTATIONS("false", "true", "true", "false"),
-     mcp_tool_cancel},
+     "Runs JavaScript in a process of its own, and answers with its outcome or, after the yield "
+     "time, with its output so far.",
+     &mcp_exec_input, CELL_OUTPUT, ANNOTATIONS("false", "true", "false", "true"), mcp_tool_exec,
+     NULL},
+    {"wait", "Wait for a cell", "Continues to observe a cell that has yielded.", &mcp_wait_input,
+     CELL_OUTPUT, ANNOTATIONS("true", "false", "true", "false"), mcp_tool_wait, NULL},
+    {"terminate", "End a cell", "Ends a cell, and answers when none of its work runs any more.",
+     &mcp_terminate_input, CELL_OUTPUT, ANNOTATIONS("false", "true", "true", "false"),
+     mcp_tool_terminate, NULL},
+    {"cancel", "Stop work by its id",
+     "Stops the work with that id, and answers with the receipt when none of it runs any "
+     "more; for work that has ended, with its result.",
+     &mcp_cancel_input, "{\"type\":\"object\"}", ANNOTATIONS("false", "true", "true", "false"),
+     mcp_tool_cancel, NULL},
 };
 
-/* ---- Which tools there are ------------------------------------------------------------------- */
+/* ---- The tools ------------------------------------------------------------------------------- */
 
 int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
 {
-    struct bl_arena arena;
     int code = 0;
 
     if (server->own) {
@@ -111,14 +61,17 @@ int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
         server->tool_count = BL_COUNT(own_tools);
     }
     server->inputs = bl_zalloc(server->tool_count * sizeof *server->inputs);
-    bl_arena_init(&arena);
+    bl_arena_init(&server->arena);
     for (size_t i = 0; i < server->tool_count && code == 0; i++) {
+        const struct mcp_tool *tool = &server->tools[i];
+        struct mcp_input *input = &server->inputs[i];
         const struct bl_json *source;
-        code = bl_json_read(&arena, bl_text_from(server->tools[i].input), NULL, &source, NULL);
+        input->text = tool->input != NULL ? bl_record_input_schema(&server->arena, tool->input)
+                                          : bl_text_from(tool->schema);
+        code = bl_json_read(&server->arena, input->text, NULL, &source, NULL);
         if (code == 0)
-            code = bl_json_schema_new(source, &server->inputs[i], error);
+            code = bl_json_schema_new(source, &input->schema, error);
     }
-    bl_arena_done(&arena);
     if (code != 0)
         mcp_schemas_close(server);
     return code;
@@ -127,40 +80,43 @@ int mcp_schemas_open(struct mcp_server *server, struct bl_error *error)
 void mcp_schemas_close(struct mcp_server *server)
 {
     for (size_t i = 0; i < server->tool_count; i++)
-        bl_json_schema_free(server->inputs[i]);
+        bl_json_schema_free(server->inputs[i].schema);
     bl_free(server->inputs);
+    bl_arena_done(&server->arena);
 }
 
-static const struct mcp_tool *mcp_schema_find_tool(const struct mcp_server *server,
-                                                   struct bl_text name)
+/* Returns SIZE_MAX if there is no such tool. */
+static size_t mcp_schema_find_tool(const struct mcp_server *server, struct bl_text name)
 {
     for (size_t i = 0; i < server->tool_count; i++)
         if (bl_text_equal(name, bl_text_from(server->tools[i].name)))
-            return &server->tools[i];
-    return NULL;
+            return i;
+    return SIZE_MAX;
 }
 
 const struct bl_json *mcp_tool_schema(const struct mcp_server *server, struct bl_arena *arena,
                                       struct bl_text name)
 {
-    const struct mcp_tool *tool = mcp_schema_find_tool(server, name);
+    size_t index = mcp_schema_find_tool(server, name);
     const struct bl_json *schema;
 
-    if (tool == NULL || bl_json_read(arena, bl_text_from(tool->input), NULL, &schema, NULL) != 0)
+    if (index == SIZE_MAX ||
+        bl_json_read(arena, server->inputs[index].text, NULL, &schema, NULL) != 0)
         return NULL;
     return schema;
 }
 
 /* ---- Listing --------------------------------------------------------------------------------- */
 
-static void mcp_schema_write_tool(struct bl_json_writer *writer, const struct mcp_tool *tool)
+static void mcp_schema_write_tool(struct bl_json_writer *writer, const struct mcp_tool *tool,
+                                  const struct mcp_input *input)
 {
     bl_json_write_object(writer);
     bl_json_put_string(writer, "name", tool->name);
     if (tool->title != NULL)
         bl_json_put_string(writer, "title", tool->title);
     bl_json_put_string(writer, "description", tool->description);
-    bl_json_put_json(writer, "inputSchema", bl_text_from(tool->input));
+    bl_json_put_json(writer, "inputSchema", input->text);
     if (tool->output != NULL)
         bl_json_put_json(writer, "outputSchema", bl_text_from(tool->output));
     if (tool->annotations != NULL)
@@ -185,7 +141,7 @@ void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
     bl_json_write_key(&writer, BL_TEXT("tools"));
     bl_json_write_array(&writer);
     for (size_t i = 0; i < server->tool_count; i++)
-        mcp_schema_write_tool(&writer, &server->tools[i]);
+        mcp_schema_write_tool(&writer, &server->tools[i], &server->inputs[i]);
     bl_json_write_end(&writer);
     if (request->version == MCP_2026_07_28) {
         bl_json_put_uint64(&writer, "ttlMs", MCP_CACHE_MS);
@@ -197,7 +153,18 @@ void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply)
 
 /* ---- Calling --------------------------------------------------------------------------------- */
 
-/* The first thing that is wrong with the arguments is said, with its path. */
+/* `path` is relative to the arguments. */
+static bool refuse_arguments(struct mcp_request *request, struct bl_text path,
+                             const char *separator, struct bl_text why, struct mcp_reply *ret_reply)
+{
+    path = bl_arena_printf(request->arena, "/arguments" BL_TEXT_FORMAT, BL_TEXT_ARG(path));
+    mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, path.data,
+             "invalid arguments: " BL_TEXT_FORMAT "%s" BL_TEXT_FORMAT, BL_TEXT_ARG(path), separator,
+             BL_TEXT_ARG(why));
+    return false;
+}
+
+/* Reports the first error in the arguments, with its path. */
 static bool check_arguments(struct mcp_request *request, const struct bl_json_schema *schema,
                             const struct bl_json *arguments, struct mcp_reply *ret_reply)
 {
@@ -206,12 +173,18 @@ static bool check_arguments(struct mcp_request *request, const struct bl_json_sc
     if (bl_json_schema_check(schema, arguments, request->arena, &problems) == 0)
         return true;
     const struct bl_json_problem *first = BL_CONTAINER(problems.next, struct bl_json_problem, link);
-    struct bl_text path =
-        bl_arena_printf(request->arena, "/arguments" BL_TEXT_FORMAT, BL_TEXT_ARG(first->path));
-    mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, path.data,
-             "the arguments do not fit: " BL_TEXT_FORMAT " " BL_TEXT_FORMAT, BL_TEXT_ARG(path),
-             BL_TEXT_ARG(first->message));
-    return false;
+    return refuse_arguments(request, first->path, " ", first->message, ret_reply);
+}
+
+bool mcp_arguments_read(struct mcp_request *request, struct bl_arena *arena,
+                        const struct bl_record *record, const struct bl_json *arguments, void *into,
+                        struct mcp_reply *ret_reply)
+{
+    struct bl_record_fault fault;
+
+    return bl_record_read(arena, record, arguments, into, &fault) == 0 ||
+           refuse_arguments(request, bl_text_from(fault.path), ": ", bl_text_from(fault.message),
+                            ret_reply);
 }
 
 void mcp_call_tool(struct mcp_request *request, struct mcp_reply *ret_reply)
@@ -232,14 +205,12 @@ void mcp_call_tool(struct mcp_request *request, struct mcp_reply *ret_reply)
     }
     if (arguments == NULL)
         bl_json_read(request->arena, BL_TEXT("{}"), NULL, &arguments, NULL);
-    const struct mcp_tool *tool = mcp_schema_find_tool(server, bl_json_text(name));
-    if (tool == NULL) {
+    size_t index = mcp_schema_find_tool(server, bl_json_text(name));
+    if (index == SIZE_MAX) {
         struct bl_text cut = bl_utf8_cut(bl_json_text(name), 100);
         mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "/name",
-                 "there is no tool '" BL_TEXT_FORMAT "'; tools/list has those that are there",
-                 BL_TEXT_ARG(cut));
-    } else if (check_arguments(request, server->inputs[tool - server->tools], arguments,
-                               ret_reply)) {
-        tool->serve(request, arguments, ret_reply);
+                 "unknown tool '" BL_TEXT_FORMAT "'; tools/list lists the tools", BL_TEXT_ARG(cut));
+    } else if (check_arguments(request, server->inputs[index].schema, arguments, ret_reply)) {
+        server->tools[index].serve(request, arguments, ret_reply);
     }
 }

@@ -1,5 +1,5 @@
-/* What differs between the versions of the protocol: how a request says which one it speaks, and
- * what a result has around it. */
+/* The differences between the versions of the protocol: how a request states its version, and what
+ * surrounds a result. */
 #include <stdio.h>
 
 #include "core.h"
@@ -9,9 +9,9 @@
 #define META_SERVER       BL_TEXT("io.modelcontextprotocol/serverInfo")
 #define INSTRUCTIONS                                                                               \
     "`run` gives a task to an agent and answers when it has ended. `exec` runs JavaScript in a "   \
-    "cell, `wait` goes on observing one that has yielded, `terminate` ends it. `cancel` stops "    \
-    "whatever has an id (of a run: in the progress notifications) and answers with the receipt "   \
-    "when nothing of it runs any more."
+    "cell, `wait` continues to observe a cell that has yielded, `terminate` ends it. `cancel` "    \
+    "stops work by its id (a run's id is in the progress notifications) and answers with the "     \
+    "receipt when none of that work runs any more."
 
 static const char *const version_names[] = {
     [MCP_2026_07_28] = "2026-07-28",
@@ -32,7 +32,7 @@ enum mcp_version mcp_version_parse(struct bl_text name)
     return MCP_UNKNOWN_VERSION;
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 struct bl_text mcp_take(struct bl_arena *arena, struct bl_buffer *buffer)
 {
@@ -40,14 +40,6 @@ struct bl_text mcp_take(struct bl_arena *arena, struct bl_buffer *buffer)
 
     bl_buffer_done(buffer);
     return text;
-}
-
-uint64_t mcp_count_argument(const struct bl_json *arguments, const char *name, uint64_t fallback)
-{
-    int64_t value;
-
-    return bl_json_int64(bl_json_get(arguments, bl_text_from(name)), &value) ? (uint64_t)value
-                                                                             : fallback;
 }
 
 void mcp_fail(struct mcp_request *request, struct mcp_reply *reply, int code, const char *path,
@@ -103,7 +95,7 @@ void mcp_outcome_error(struct bl_arena *arena, const struct bl_error *error,
     };
 }
 
-/* ---- Which version --------------------------------------------------------------------------- */
+/* ---- Version check --------------------------------------------------------------------------- */
 
 const struct bl_json *mcp_request_meta(const struct mcp_request *request, struct bl_text key)
 {
@@ -145,7 +137,7 @@ static bool refuse_version(struct mcp_request *request, struct bl_text asked,
     return false;
 }
 
-/* A path into _meta: "/" in a key is written "~1". */
+/* A JSON pointer into _meta: a "/" in a key is written as "~1". */
 static bool refuse_meta(struct mcp_request *request, const char *name, const char *what,
                         struct mcp_reply *ret_reply)
 {
@@ -157,7 +149,7 @@ static bool refuse_meta(struct mcp_request *request, const char *name, const cha
     return false;
 }
 
-/* A request without a version of its own: of an older one, with a handshake before it. */
+/* A request without a version belongs to an older version, with a handshake before it. */
 static bool check_older(struct mcp_request *request, struct mcp_reply *ret_reply)
 {
     struct bl_text method = request->message.method;
@@ -170,7 +162,7 @@ static bool check_older(struct mcp_request *request, struct mcp_reply *ret_reply
         return true;
     }
     return refuse_meta(request, "protocolVersion",
-                       "is missing; every request has it, or `initialize` comes first", ret_reply);
+                       "is missing; send it in every request, or `initialize` first", ret_reply);
 }
 
 bool mcp_request_check(struct mcp_request *request, struct mcp_reply *ret_reply)
@@ -181,7 +173,7 @@ bool mcp_request_check(struct mcp_request *request, struct mcp_reply *ret_reply)
     *ret_reply = (struct mcp_reply){0};
     request->version = MCP_2025_11_25;
     if (params != NULL && !bl_json_is(params, BL_JSON_OBJECT)) {
-        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "", "the parameters are an object");
+        mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, "", "the parameters must be an object");
         return false;
     }
     if (bl_text_equal(request->message.method, BL_TEXT("initialize")))
@@ -189,13 +181,13 @@ bool mcp_request_check(struct mcp_request *request, struct mcp_reply *ret_reply)
     if (version == NULL)
         return check_older(request, ret_reply);
     if (!bl_json_is(version, BL_JSON_STRING))
-        return refuse_meta(request, "protocolVersion", "is a string", ret_reply);
+        return refuse_meta(request, "protocolVersion", "must be a string", ret_reply);
     request->version = mcp_version_parse(bl_json_text(version));
     if (request->version == MCP_UNKNOWN_VERSION)
         return refuse_version(request, bl_json_text(version), ret_reply);
     if (request->version == MCP_2026_07_28 &&
         !bl_json_is(mcp_request_meta(request, META_CAPABILITIES), BL_JSON_OBJECT))
-        return refuse_meta(request, "clientCapabilities", "is missing, or is no object", ret_reply);
+        return refuse_meta(request, "clientCapabilities", "is missing or not an object", ret_reply);
     return true;
 }
 
@@ -286,7 +278,7 @@ void mcp_answer_empty(struct mcp_request *request, struct mcp_reply *ret_reply)
     *ret_reply = (struct mcp_reply){.result = mcp_take(request->arena, &out)};
 }
 
-/* ---- Openings -------------------------------------------------------------------------------- */
+/* ---- Handshakes ------------------------------------------------------------------------------ */
 
 static bool check_member(struct mcp_request *request, const char *name, enum bl_json_type type,
                          bool required, struct mcp_reply *ret_reply)
@@ -298,7 +290,7 @@ static bool check_member(struct mcp_request *request, const char *name, enum bl_
         return true;
     snprintf(path, sizeof path, "/%s", name);
     mcp_fail(request, ret_reply, BL_RPC_INVALID_PARAMS, path, "'%s' %s of type %s", name,
-             value == NULL ? "is missing; it is" : "must be", bl_json_type_name(type));
+             value == NULL ? "is missing; it must be" : "must be", bl_json_type_name(type));
     return false;
 }
 
@@ -314,7 +306,7 @@ void mcp_initialize(struct mcp_request *request, struct mcp_reply *ret_reply)
         return;
     enum mcp_version version = mcp_version_parse(
         bl_json_text(bl_json_get(request->message.params, BL_TEXT("protocolVersion"))));
-    /* The current one has no handshake. */
+    /* The current version has no handshake. */
     if (version == MCP_UNKNOWN_VERSION || version == MCP_2026_07_28)
         version = MCP_2025_11_25;
     request->peer->version = request->version = version;

@@ -1,9 +1,9 @@
-/* The MCP server with the tools that the official conformance suite wants, in the place of ours:
+/* The MCP server with the tools that the official conformance suite wants, in the place of our tools:
  * over HTTP, on any free port of loopback, without a token, until it is killed. Usage: mcp_fixture
  * STORE
  *
  * What a tool is for is the suite's to say; what it does is made of the parts that our own are made
- * of, and nothing of it is in the product. */
+ * of, and none of it is in the product. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static const char slow_schema[] =
 static const char name_schema[] =
     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}},\"required\":[\"name\"]}";
 
-/* Kept as it is: nothing of it may be lost on the way to the client. */
+/* Kept as it is: none of it may be lost on the way to the client. */
 static const char rich_schema[] =
     "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
     "\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
@@ -147,7 +147,7 @@ static void missing_capability(struct mcp_request *request,
 struct job {
     struct mcp_work work;
     uint64_t duration_ns;
-    struct mcp_outcome then; /* what comes of it, unless it is stopped */
+    struct mcp_outcome then; /* its outcome, unless it is stopped */
 };
 
 static void job_main(struct mcp_work *work)
@@ -186,14 +186,14 @@ static void serve_task(struct mcp_request *request, struct job *job, struct mcp_
     mcp_work_unref(&job->work);
 }
 
-/* Progress is told once a second, and the scenario counts three. */
+/* Progress is reported once a second, and the scenario counts three. */
 static void with_progress(struct mcp_request *request, const struct bl_json *arguments BL_UNUSED,
                           struct mcp_reply *ret_reply)
 {
     mcp_work_serve(request, &job_new(request, 3500)->work, ret_reply);
 }
 
-/* Longer than an answer that is no stream may take. The scenarios look at what else is in that
+/* Longer than an answer that is not a stream may take. The scenarios look at what else is in that
  * stream; those that would have belay ask or log there find the answer alone. */
 static void over_a_stream(struct mcp_request *request, const struct bl_json *arguments BL_UNUSED,
                           struct mcp_reply *ret_reply)
@@ -204,8 +204,10 @@ static void over_a_stream(struct mcp_request *request, const struct bl_json *arg
 static void slow_compute(struct mcp_request *request, const struct bl_json *arguments,
                          struct mcp_reply *ret_reply)
 {
-    struct job *job = job_new(request, mcp_count_argument(arguments, "seconds", 1) * 1000);
+    int64_t seconds = 1;
 
+    bl_json_int64(bl_json_get(arguments, BL_TEXT("seconds")), &seconds);
+    struct job *job = job_new(request, (uint64_t)seconds * 1000);
     job->then.json = BL_TEXT("{\"computed\":true}");
     if (mcp_request_takes_tasks(request))
         serve_task(request, job, ret_reply);
@@ -237,9 +239,9 @@ static void protocol_error_job(struct mcp_request *request,
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-#define TOOL(tool_name, words, schema, function)                                                   \
+#define TOOL(tool_name, words, text, function)                                                     \
     {                                                                                              \
-        .name = tool_name, .description = words, .input = schema, .serve = function                \
+        .name = tool_name, .description = words, .schema = text, .serve = function                 \
     }
 
 /* The first one is called without arguments by scenarios that want any tool. */
@@ -250,7 +252,8 @@ static const struct mcp_tool tools[] = {
     TOOL("test_embedded_resource", "Answers with a resource.", ANYTHING, embedded_resource),
     TOOL("test_multiple_content_types", "Answers with several things.", ANYTHING, multiple_content),
     TOOL("test_error_handling", "Answers with an error.", ANYTHING, error_handling),
-    TOOL("test_tool_with_progress", "Takes long enough to tell of it.", ANYTHING, with_progress),
+    TOOL("test_tool_with_progress", "Takes long enough to report progress.", ANYTHING,
+         with_progress),
     TOOL("test_reconnection", "Takes long enough for a stream.", ANYTHING, over_a_stream),
     TOOL("test_streaming_elicitation", "The same, and asks nothing.", ANYTHING, over_a_stream),
     TOOL("test_logging_tool", "The same, and logs nothing.", ANYTHING, over_a_stream),

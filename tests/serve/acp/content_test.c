@@ -1,4 +1,4 @@
-/* What a prompt holds, block by block; and what is wrong with one, by its path. */
+/* The content of prompts, block by block, and the paths of their errors. */
 #include "serve/acp/acp.h"
 #include "suite.h"
 
@@ -52,18 +52,18 @@ static void refuse(const char *prompt, bool takes_images, const char *path, cons
 #define SAID(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
 #define PNG        "{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"iVBORw0KGgo=\"}"
 
-static void texts_stand_on_lines_of_their_own(void **state BL_UNUSED)
+static void texts_are_on_lines_of_their_own(void **state BL_UNUSED)
 {
     expect_text("[" SAID("one") "]", "one", 0);
     expect_text("[" SAID("one") "," SAID("two\\nthree") "]", "one\ntwo\nthree", 0);
     expect_text("[" SAID("") "," SAID("two") "]", "two", 0);
     expect_text("[" SAID("\\u2028 \xc3\xa9") "]", "\xe2\x80\xa8 \xc3\xa9", 0);
-    /* What is not known is nobody's business. */
+    /* Unknown members are ignored. */
     expect_text("[{\"type\":\"text\",\"text\":\"a\",\"annotations\":{\"x\":1},\"_meta\":[]}]", "a",
                 0);
 }
 
-static void links_stand_where_they_were_and_what_is_embedded_at_the_end(void **state BL_UNUSED)
+static void links_stay_in_place_and_embedded_resources_follow_at_the_end(void **state BL_UNUSED)
 {
     expect_text("[" SAID("see ") ",{\"type\":\"resource_link\",\"uri\":\"file:///w/a.c\",\"name\":"
                                  "\"a.c\"}," SAID(" and go") "]",
@@ -91,7 +91,7 @@ static void images_are_beside_the_text(void **state BL_UNUSED)
     struct read read;
 
     expect_text("[" SAID("look") "," PNG "," PNG "]", "look", 2);
-    /* A picture alone is a prompt. */
+    /* An image alone is a prompt. */
     expect_text("[" PNG "]", "(see the image)", 1);
     expect_text("[{\"type\":\"resource\",\"resource\":{\"uri\":\"file:///w/a.gif\",\"blob\":"
                 "\"R0lGODlh\",\"mimeType\":\"image/gif\"}}]",
@@ -102,7 +102,7 @@ static void images_are_beside_the_text(void **state BL_UNUSED)
     assert_true(bl_text_equal(image->text, BL_TEXT("iVBORw0KGgo=")));
     assert_null(bl_image_problem(image));
     bl_arena_done(&read.arena);
-    /* An embedded one is named to a model that takes none; one that was attached is refused. */
+    /* An embedded image is named for a model that takes none; an attached one is refused. */
     read_prompt(&read,
                 "[{\"type\":\"resource\",\"resource\":{\"uri\":\"file:///w/a.gif\",\"blob\":"
                 "\"R0lGODlh\",\"mimeType\":\"image/gif\"}}]",
@@ -110,36 +110,36 @@ static void images_are_beside_the_text(void **state BL_UNUSED)
     assert_true(read.good && bl_list_empty(&read.content.images));
     assert_true(bl_text_find(read.content.text, BL_TEXT("(image/gif, 6 bytes: not text)")) > 0);
     bl_arena_done(&read.arena);
-    refuse("[" SAID("look") "," PNG "]", false, "/prompt/1", "the model takes no images");
+    refuse("[" SAID("look") "," PNG "]", false, "/prompt/1", "the model does not accept images");
 }
 
-static void what_is_wrong_is_named_by_its_path(void **state BL_UNUSED)
+static void errors_have_the_path_of_the_wrong_value(void **state BL_UNUSED)
 {
     static const struct {
         const char *prompt, *path, *why;
     } cases[] = {
-        {NULL, "/prompt", "it must be a list of up to 1,000 content blocks"},
-        {"{}", "/prompt", "it must be a list of up to 1,000 content blocks"},
-        {"\"hello\"", "/prompt", "it must be a list of up to 1,000 content blocks"},
+        {NULL, "/prompt", "expected a list of up to 1,000 content blocks"},
+        {"{}", "/prompt", "expected a list of up to 1,000 content blocks"},
+        {"\"hello\"", "/prompt", "expected a list of up to 1,000 content blocks"},
         {"[]", "/prompt", "the prompt is empty"},
         {"[" SAID(" \\n\\t") "]", "/prompt", "the prompt is empty"},
-        {"[7]", "/prompt/0/type", "it must be text, resource_link, resource or image"},
-        {"[null]", "/prompt/0/type", "it must be text, resource_link, resource or image"},
+        {"[7]", "/prompt/0/type", "expected text, resource_link, resource or image"},
+        {"[null]", "/prompt/0/type", "expected text, resource_link, resource or image"},
         {"[" SAID("a") ",{\"type\":\"audio\",\"data\":\"AAAA\"}]", "/prompt/1/type",
-         "it must be text, resource_link, resource or image"},
-        {"[{\"type\":\"text\"}]", "/prompt/0/text", "it must be a text"},
-        {"[{\"type\":\"text\",\"text\":[\"a\"]}]", "/prompt/0/text", "it must be a text"},
-        {"[" SAID("a\\u0000b") "]", "/prompt/0/text", "it holds a NUL"},
-        {"[{\"type\":\"resource_link\",\"name\":\"a\"}]", "/prompt/0/uri", "it must be a text"},
-        {"[{\"type\":\"resource\"}]", "/prompt/0/resource/uri", "it must be a text"},
+         "expected text, resource_link, resource or image"},
+        {"[{\"type\":\"text\"}]", "/prompt/0/text", "expected a string"},
+        {"[{\"type\":\"text\",\"text\":[\"a\"]}]", "/prompt/0/text", "expected a string"},
+        {"[" SAID("a\\u0000b") "]", "/prompt/0/text", "contains a NUL"},
+        {"[{\"type\":\"resource_link\",\"name\":\"a\"}]", "/prompt/0/uri", "expected a string"},
+        {"[{\"type\":\"resource\"}]", "/prompt/0/resource/uri", "expected a string"},
         {"[{\"type\":\"resource\",\"resource\":{\"uri\":\"a\"}}]", "/prompt/0/resource",
-         "it must hold \"text\" or \"blob\""},
+         "expected \"text\" or \"blob\""},
         {"[" SAID("a") ",{\"type\":\"image\",\"mimeType\":\"image/png\"}]", "/prompt/1/data",
-         "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most"},
+         "expected a png, jpeg, gif or webp image in base64, at most 5 MiB"},
         {"[{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"AAA\"}]", "/prompt/0/data",
-         "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most"},
+         "expected a png, jpeg, gif or webp image in base64, at most 5 MiB"},
         {"[{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"A=AA\"}]", "/prompt/0/data",
-         "it must be a png, jpeg, gif or webp image in base64, 5 MiB at most"},
+         "expected a png, jpeg, gif or webp image in base64, at most 5 MiB"},
     };
 
     for (size_t i = 0; i < BL_COUNT(cases); i++)
@@ -161,12 +161,12 @@ static void a_prompt_has_a_thousand_blocks_at_most(void **state BL_UNUSED)
     bl_arena_done(&read.arena);
     out.size -= 2;
     bl_buffer_append(&out, (struct bl_text){"," SAID("b") "]", sizeof "," SAID("b") "]"});
-    refuse(out.data, false, "/prompt", "it must be a list of up to 1,000 content blocks");
+    refuse(out.data, false, "/prompt", "expected a list of up to 1,000 content blocks");
     bl_buffer_done(&out);
 }
 
-SUITE(acp_content, cmocka_unit_test(texts_stand_on_lines_of_their_own),
-      cmocka_unit_test(links_stand_where_they_were_and_what_is_embedded_at_the_end),
+SUITE(acp_content, cmocka_unit_test(texts_are_on_lines_of_their_own),
+      cmocka_unit_test(links_stay_in_place_and_embedded_resources_follow_at_the_end),
       cmocka_unit_test(images_are_beside_the_text),
-      cmocka_unit_test(what_is_wrong_is_named_by_its_path),
+      cmocka_unit_test(errors_have_the_path_of_the_wrong_value),
       cmocka_unit_test(a_prompt_has_a_thousand_blocks_at_most));

@@ -1,4 +1,4 @@
-/* What happens in a turn, as a client is told of it: the very lines. */
+/* The updates that a client gets for the events of a turn: the exact lines. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ static void scene_done(struct scene *scene)
     close(scene->fds[1]);
 }
 
-/* The next line that the client gets; empty: none comes. */
+/* Returns the next line that the client gets, or "" if none arrives. */
 static const char *next_line(struct scene *scene, uint64_t wait_ns)
 {
     uint64_t until_ns = bl_now_ns() + wait_ns;
@@ -79,7 +79,7 @@ static const char *next_line(struct scene *scene, uint64_t wait_ns)
     "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s-1\","        \
     "\"update\":{\"sessionUpdate\":"
 
-/* The next line is this update. */
+/* Checks that the next line is this update. */
 static void expect(struct scene *scene, const char *update)
 {
     char whole[16384];
@@ -118,7 +118,7 @@ static void end(struct scene *scene, const char *id, const char *status, const c
                                   .text = bl_text_from(text)});
 }
 
-/* Each test plays one scene in a fiber. */
+/* Each test runs one scene in a fiber. */
 #define SCENE(name)                                                                                \
     static void name##_scene(struct scene *scene);                                                 \
     static int name##_main(void *argument BL_UNUSED)                                               \
@@ -136,14 +136,14 @@ static void end(struct scene *scene, const char *id, const char *status, const c
     }                                                                                              \
     static void name##_scene(struct scene *scene)
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void say(struct scene *scene, enum bl_event_type type, const char *text)
 {
     tell(scene, (struct bl_event){.type = type, .text = bl_text_from(text)});
 }
 
-SCENE(words_are_pieces_of_a_message)
+SCENE(text_is_sent_in_pieces_of_a_message)
 {
     say(scene, BL_EVENT_THINKING_DELTA, "hm\n");
     say(scene, BL_EVENT_TEXT_DELTA, "one \"two\"");
@@ -151,7 +151,7 @@ SCENE(words_are_pieces_of_a_message)
                   "\"text\":\"hm\\n\"}");
     expect(scene, "\"agent_message_chunk\",\"messageId\":\"msg_1\",\"content\":{\"type\":\"text\","
                   "\"text\":\"one \\\"two\\\"\"}");
-    /* A new turn, a new message; what a sub-agent says is its own. */
+    /* A new turn starts a new message; a sub-agent's text is not part of it. */
     tell(scene, (struct bl_event){.type = BL_EVENT_TURN_STARTED});
     tell(scene,
          (struct bl_event){.type = BL_EVENT_TEXT_DELTA, .agent = "a-1", .text = BL_TEXT("below")});
@@ -169,16 +169,17 @@ SCENE(words_are_pieces_of_a_message)
 static void every_tool_has_its_kind(void **state BL_UNUSED)
 {
     static const char *const kinds[][2] = {
-        {"bash", "execute"}, {"exec", "execute"}, {"wait", "execute"}, {"read", "read"},
-        {"ls", "read"},      {"write", "edit"},   {"edit", "edit"},    {"glob", "search"},
-        {"grep", "search"},  {"todo", "think"},   {"task", "think"},   {"mcp__a__b", "other"},
+        {"bash", "execute"},    {"exec", "execute"}, {"wait", "execute"}, {"read", "read"},
+        {"ls", "read"},         {"write", "edit"},   {"edit", "edit"},    {"glob", "search"},
+        {"grep", "search"},     {"fetch", "fetch"},  {"todo", "think"},   {"task", "think"},
+        {"mcp__a__b", "other"},
     };
 
     for (size_t i = 0; i < BL_COUNT(kinds); i++)
         assert_string_equal(acp_tool_kind(bl_text_from(kinds[i][0])), kinds[i][1]);
 }
 
-SCENE(a_call_is_announced_begun_and_ended_once)
+SCENE(a_call_is_announced_started_and_ended_once)
 {
     request(scene, "call_1", "bash", "{\"command\":\"ls -l\\nrm x\"}");
     expect(scene,
@@ -191,12 +192,12 @@ SCENE(a_call_is_announced_begun_and_ended_once)
            "\"tool_call_update\",\"toolCallId\":\"call_1\",\"status\":\"completed\","
            "\"rawOutput\":\"out\\n\",\"content\":[{\"type\":\"content\",\"content\":{\"type\":"
            "\"text\",\"text\":\"out\\n\"}}]");
-    /* What comes behind its end is of nobody. */
+    /* Events after the end belong to no call. */
     end(scene, "call_1", "ok", "again");
     tell(scene, (struct bl_event){.type = BL_EVENT_TOOL_STARTED, .id = BL_TEXT("other")});
     acp_end_calls(&scene->session);
     expect_nothing(scene);
-    /* Models count anew: the client does not. */
+    /* Models count from the start again; the client does not. */
     request(scene, "call_1", "read", "{\"path\":\"src/a.c\"}");
     expect(scene,
            "\"tool_call\",\"toolCallId\":\"call_1.2\",\"status\":\"pending\",\"title\":\"read "
@@ -208,7 +209,7 @@ SCENE(a_call_is_announced_begun_and_ended_once)
                   "\"text\",\"text\":\"\"}}]");
 }
 
-SCENE(an_edit_shows_what_it_does)
+SCENE(an_edit_shows_its_diff)
 {
     request(scene, "c", "edit",
             "{\"path\":\"/w/a\",\"old_string\":\"x\\n\",\"new_string\":\"y\\n\"}");
@@ -219,7 +220,7 @@ SCENE(an_edit_shows_what_it_does)
            "\"content\":[{\"type\":\"diff\",\"path\":\"/w/a\",\"oldText\":\"x\\n\",\"newText\":"
            "\"y\\n\"}]");
     end(scene, "c", "ok", "done");
-    /* Its text would take the place of the diff. */
+    /* Its text would replace the diff. */
     expect(scene,
            "\"tool_call_update\",\"toolCallId\":\"c\",\"status\":\"completed\",\"rawOutput\":"
            "\"done\"");
@@ -235,7 +236,7 @@ SCENE(an_edit_shows_what_it_does)
            "\"no\"}}]");
 }
 
-SCENE(a_call_that_makes_no_sense_is_announced_all_the_same)
+SCENE(an_invalid_call_is_announced_too)
 {
     request(scene, "c", "nothing", "");
     const char *line = next_line(scene, 20 * BL_NS_PER_S);
@@ -244,7 +245,7 @@ SCENE(a_call_that_makes_no_sense_is_announced_all_the_same)
     CHECK(strstr(next_line(scene, 20 * BL_NS_PER_S), "\"status\":\"failed\"") != NULL);
 }
 
-SCENE(calls_of_agents_are_told_apart)
+SCENE(calls_of_agents_are_distinguished)
 {
     struct bl_event event = {.type = BL_EVENT_TOOL_REQUESTED,
                              .id = BL_TEXT("call_1"),
@@ -286,7 +287,7 @@ SCENE(output_is_replaced_ten_times_a_second_at_most)
     while (next_line(scene, 20 * MS)[0] != '\0')
         told++;
     CHECK(told >= 2 && told <= most);
-    /* The last one held all of it, and not what was new. */
+    /* The last one had all of it, not only what was new. */
     char all[101];
     memset(all, 'x', 100);
     all[100] = '\0';
@@ -295,7 +296,7 @@ SCENE(output_is_replaced_ten_times_a_second_at_most)
     CHECK(strstr(next_line(scene, 20 * BL_NS_PER_S), all) != NULL);
 }
 
-SCENE(of_much_output_the_end_is_shown_cut_at_a_character)
+SCENE(the_end_of_long_output_is_shown_cut_at_a_character)
 {
     struct bl_buffer text;
 
@@ -362,7 +363,7 @@ SCENE(a_todo_list_is_a_plan)
     CHECK(strstr(next_line(scene, 20 * BL_NS_PER_S), "\"status\":\"completed\"") != NULL);
 }
 
-/* ---- The rest -------------------------------------------------------------------------------- */
+/* ---- Other updates --------------------------------------------------------------------------- */
 
 static void tell_rest(struct scene *scene)
 {
@@ -376,14 +377,13 @@ static void tell_rest(struct scene *scene)
     tell(scene, (struct bl_event){.type = BL_EVENT_COMPACTED, .count = 3});
 }
 
-SCENE(notices_go_to_clients_that_want_them)
+SCENE(notices_are_sent_to_clients_that_support_them)
 {
     static const char *const parts[] = {
         "\"notice\",\"severity\":\"warning\",\"title\":\"careful\",\"_meta\":{\"belay/event\":",
         "\"notice\",\"severity\":\"error\",\"title\":\"it broke\",\"_meta\":{\"belay/event\":",
-        "\"notice\",\"severity\":\"warning\",\"title\":\"The model is asked again (1 of 4), in 500 "
-        "ms: "
-        "overloaded\",\"_meta\":{\"belay/event\":",
+        "\"notice\",\"severity\":\"warning\",\"title\":\"Retrying the model call (1 of 4) in "
+        "500 ms: overloaded\",\"_meta\":{\"belay/event\":",
         "\"compaction_update\",\"compactionId\":\"compaction_1\",\"status\":\"completed\""};
 
     tell_rest(scene);
@@ -398,15 +398,14 @@ SCENE(notices_go_to_clients_that_want_them)
     expect_nothing(scene);
 }
 
-SUITE(acp_update, cmocka_unit_test(words_are_pieces_of_a_message),
+SUITE(acp_update, cmocka_unit_test(text_is_sent_in_pieces_of_a_message),
       cmocka_unit_test(every_tool_has_its_kind),
-      cmocka_unit_test(a_call_is_announced_begun_and_ended_once),
-      cmocka_unit_test(an_edit_shows_what_it_does),
-      cmocka_unit_test(a_call_that_makes_no_sense_is_announced_all_the_same),
-      cmocka_unit_test(calls_of_agents_are_told_apart),
+      cmocka_unit_test(a_call_is_announced_started_and_ended_once),
+      cmocka_unit_test(an_edit_shows_its_diff), cmocka_unit_test(an_invalid_call_is_announced_too),
+      cmocka_unit_test(calls_of_agents_are_distinguished),
       cmocka_unit_test(output_is_replaced_ten_times_a_second_at_most),
-      cmocka_unit_test(of_much_output_the_end_is_shown_cut_at_a_character),
+      cmocka_unit_test(the_end_of_long_output_is_shown_cut_at_a_character),
       cmocka_unit_test(a_call_that_was_stopped_has_its_fate_from_the_receipt),
       cmocka_unit_test(a_call_that_was_stopped_alone_ends_with_its_own_receipt),
       cmocka_unit_test(a_todo_list_is_a_plan),
-      cmocka_unit_test(notices_go_to_clients_that_want_them));
+      cmocka_unit_test(notices_are_sent_to_clients_that_support_them));

@@ -1,4 +1,4 @@
-/* Asking other processes, which are real. */
+/* Requests to other, real processes. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static struct place place;
 
-static int nobody(void *argument)
+static int no_process(void *argument)
 {
     struct bl_arena arena = {0};
     struct bl_list processes;
@@ -26,8 +26,8 @@ static int nobody(void *argument)
         CHECK_EQUAL(bl_control_list(&arena, &processes, &error), 0);
         CHECK(bl_list_empty(&processes));
         CHECK_EQUAL(bl_control_cancel(&arena, "run_x", NULL, false, &receipt, &error), BL_ENOENT);
-        CHECK(strcmp(error.message, "nothing with the id 'run_x' runs") == 0);
-        CHECK(strcmp(error.hint, "'belay ps' lists what runs, with its ids") == 0);
+        CHECK(strcmp(error.message, "no running work with id 'run_x'") == 0);
+        CHECK(strcmp(error.hint, "'belay ps' lists running work, with its ids") == 0);
     }
     CHECK_EQUAL(chmod(place_path(&place, ""), 0755), 0);
     error = (struct bl_error){0};
@@ -38,13 +38,13 @@ static int nobody(void *argument)
     return 0;
 }
 
-static void where_nobody_serves_nothing_runs(void **state)
+static void without_processes_there_is_no_work(void **state)
 {
     (void)state;
-    run_in_loop(nobody, NULL);
+    run_in_loop(no_process, NULL);
 }
 
-/* Those that answer; and (may be NULL) the silent and the dead ones. */
+/* Returns how many answer; and how many are silent or dead (may be NULL). */
 static size_t count_states(struct bl_arena *arena, size_t *ret_silent, size_t *ret_dead)
 {
     struct bl_list processes;
@@ -99,7 +99,7 @@ static int two(void *argument)
     return 0;
 }
 
-static void of_two_processes_the_one_that_has_the_id_is_stopped(void **state)
+static void cancel_stops_the_process_that_has_the_id(void **state)
 {
     (void)state;
     run_in_loop(two, NULL);
@@ -158,13 +158,13 @@ static int finished(void *argument)
     return 0;
 }
 
-static void what_had_come_to_its_end_has_no_receipt(void **state)
+static void work_that_had_ended_has_no_receipt(void **state)
 {
     (void)state;
     run_in_loop(finished, NULL);
 }
 
-/* A socket that nobody listens on is removed; what is no socket stays. */
+/* A socket without a listener is removed; other files stay. */
 static int stale(void *argument)
 {
     struct bl_arena arena = {0};
@@ -188,7 +188,7 @@ static int stale(void *argument)
     CHECK_EQUAL(count_states(&arena, NULL, &dead), 0);
     CHECK_EQUAL(dead, 1);
     CHECK_EQUAL(place_left(&place), 0);
-    /* It is told once. */
+    /* It is reported once. */
     CHECK_EQUAL(count_states(&arena, NULL, &dead), 0);
     CHECK_EQUAL(dead, 0);
     bl_arena_done(&arena);
@@ -224,13 +224,13 @@ static int relics(void *argument)
     return 0;
 }
 
-static void sockets_that_never_had_their_name_are_removed_when_they_are_old(void **state)
+static void old_sockets_that_were_never_renamed_are_removed(void **state)
 {
     (void)state;
     run_in_loop(relics, NULL);
 }
 
-/* A process that stands still is named as such, and keeps its socket. */
+/* A paused process is reported as silent, and keeps its socket. */
 static int paused(void *argument)
 {
     struct bl_arena arena = {0};
@@ -261,7 +261,7 @@ static int paused(void *argument)
     return 0;
 }
 
-static void a_process_that_stands_still_holds_up_nobody(void **state)
+static void a_paused_process_delays_no_other(void **state)
 {
     (void)state;
     run_in_loop(paused, NULL);
@@ -284,7 +284,7 @@ static int kill_later(void *argument)
     return 0;
 }
 
-/* One that does not end when it is stopped: the asker gives up, or it goes away. */
+/* Work that does not end when it is stopped: the caller gives up, or the process dies. */
 static int stuck(void *argument)
 {
     struct kill_later later = {.stop_scope = *(bool *)argument};
@@ -303,7 +303,7 @@ static int stuck(void *argument)
     bl_scope_enter(outer);
     CHECK_EQUAL(code, later.stop_scope ? BL_ECANCELED : BL_EUNKNOWN);
     if (!later.stop_scope)
-        CHECK(strstr(error.message, "has gone without an answer") != NULL);
+        CHECK(strstr(error.message, "exited without an answer") != NULL);
     kill(later.pid, SIGKILL);
     CHECK_EQUAL(role_end(later.pid), 128 + SIGKILL);
     bl_nursery_done(&nursery);
@@ -313,7 +313,7 @@ static int stuck(void *argument)
     return 0;
 }
 
-static void a_process_that_is_killed_in_mid_cancel_is_told(void **state)
+static void a_process_killed_during_a_cancel_is_reported(void **state)
 {
     bool stop_scope = false;
     (void)state;
@@ -327,7 +327,7 @@ static void the_caller_can_give_up(void **state)
     run_in_loop(stuck, &stop_scope);
 }
 
-/* Whoever else is connected, there is a place for one who waits a little. */
+/* Among any number of other clients, a client that waits a little finds a place. */
 static int busy(void *argument)
 {
     struct bl_arena arena = {0};
@@ -335,13 +335,13 @@ static int busy(void *argument)
     static struct served served;
     int fds[BL_CONTROL_CLIENTS_MAX];
     (void)argument;
-    serve_patience_ns = BL_CONTROL_NS_MAX / 2;
+    serve_timeout_ns = BL_CONTROL_NS_MAX / 2;
     serve_word_ns = BL_CONTROL_NS_MAX;
     served_start(&served);
     for (size_t i = 0; i < BL_COUNT(fds); i++)
         fds[i] = client_connect();
     bl_sleep(600 * MS);
-    /* These are dropped as soon as they have been silent for as long as patience lasts. */
+    /* These are disconnected once they have been silent for the time limit. */
     CHECK_EQUAL(bl_control_list(&arena, &processes, NULL), 0);
     CHECK(!bl_list_empty(&processes) &&
           BL_CONTAINER(processes.next, struct bl_control_process, link)->state ==
@@ -350,18 +350,18 @@ static int busy(void *argument)
         close(fds[i]);
     bl_arena_done(&arena);
     served_stop(&served);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_timeout_ns = BL_CONTROL_NS_MAX;
     serve_word_ns = BL_CONTROL_WORD_NS_MAX;
     return 0;
 }
 
-static void one_who_finds_no_place_tries_again(void **state)
+static void a_client_without_a_place_tries_again(void **state)
 {
     (void)state;
     run_in_loop(busy, NULL);
 }
 
-/* Starts and ends, while others ask without a pause: nobody is ever taken for dead. */
+/* Processes start and end while others ask constantly: none is ever taken for dead. */
 static int churn(void *argument)
 {
     struct bl_arena arena = {0};
@@ -397,14 +397,14 @@ static void processes_come_and_go_and_every_cancel_is_answered(void **state)
     run_in_loop(churn, NULL);
 }
 
-SUITE(ask, cmocka_unit_test(where_nobody_serves_nothing_runs),
-      cmocka_unit_test(of_two_processes_the_one_that_has_the_id_is_stopped),
+SUITE(ask, cmocka_unit_test(without_processes_there_is_no_work),
+      cmocka_unit_test(cancel_stops_the_process_that_has_the_id),
       cmocka_unit_test(a_run_with_a_real_tool_is_stopped_from_another_process),
-      cmocka_unit_test(what_had_come_to_its_end_has_no_receipt),
+      cmocka_unit_test(work_that_had_ended_has_no_receipt),
       cmocka_unit_test(sockets_of_killed_processes_are_removed),
-      cmocka_unit_test(sockets_that_never_had_their_name_are_removed_when_they_are_old),
-      cmocka_unit_test(a_process_that_stands_still_holds_up_nobody),
-      cmocka_unit_test(a_process_that_is_killed_in_mid_cancel_is_told),
+      cmocka_unit_test(old_sockets_that_were_never_renamed_are_removed),
+      cmocka_unit_test(a_paused_process_delays_no_other),
+      cmocka_unit_test(a_process_killed_during_a_cancel_is_reported),
       cmocka_unit_test(the_caller_can_give_up),
-      cmocka_unit_test(one_who_finds_no_place_tries_again),
+      cmocka_unit_test(a_client_without_a_place_tries_again),
       cmocka_unit_test(processes_come_and_go_and_every_cancel_is_answered));

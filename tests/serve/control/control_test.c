@@ -14,7 +14,7 @@
 
 static struct served served;
 
-/* In a static buffer. */
+/* Reads a file into a static buffer. */
 static struct bl_text read_whole(const char *path)
 {
     static char text[4096];
@@ -26,7 +26,7 @@ static bool is_answer(const char *line)
     return strstr(line, "\"result\":{\"pid\":") != NULL;
 }
 
-/* The control still answers whoever asks properly. */
+/* Checks that the control still answers a valid request. */
 static void check_lives(void)
 {
     int fd = client_connect();
@@ -45,7 +45,7 @@ static int answers(void *argument)
     CHECK_EQUAL(status.st_mode & 07777, 0600);
     CHECK_EQUAL(place_count(&served.place), 1);
     int fd = client_connect();
-    /* Several requests in one piece, and one in several. */
+    /* Several requests in one write, and one request in several. */
     client_send(fd, PS);
     client_send(
         fd, BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ps\"}\n\n{\"jsonrpc\":\"2.0\","));
@@ -101,18 +101,19 @@ static int giant(void *argument)
     (void)argument;
     served_start(&served);
     memset(line, ' ', size);
-    /* One that is just short enough. */
+    /* A line of the largest size. */
     memcpy(line, PS.data, PS.size - 1);
     line[BL_CONTROL_LINE_MAX] = '\n';
     int fd = client_connect();
     client_send(fd, (struct bl_text){line, size});
     CHECK(is_answer(client_line(fd)));
-    /* And one that never ends. */
+    /* A line that never ends. */
     line[BL_CONTROL_LINE_MAX] = ' ';
     client_send(fd, (struct bl_text){line, size});
     CHECK(strstr(client_line(fd),
-                 "\"code\":-32700,\"message\":\"a line has at most 65536 bytes\"") != NULL);
-    /* It is skipped to its end, and the connection lives. */
+                 "\"code\":-32700,\"message\":\"line too long (the limit is 65536 bytes)\"") !=
+          NULL);
+    /* It is skipped to its end, and the connection stays open. */
     client_send(fd, BL_TEXT("\n"));
     client_send(fd, PS);
     CHECK(is_answer(client_line(fd)));
@@ -128,7 +129,7 @@ static void a_giant_line_is_skipped_and_the_connection_lives(void **state)
     run_in_loop(giant, NULL);
 }
 
-/* Clients that go in the middle of everything. */
+/* Clients that disconnect in the middle of a request or an answer. */
 static int gone(void *argument)
 {
     static struct bl_activity many[500];
@@ -157,7 +158,7 @@ static int gone(void *argument)
     return 0;
 }
 
-static void a_client_that_goes_in_mid_answer_harms_nobody(void **state)
+static void a_client_that_disconnects_mid_answer_affects_no_other(void **state)
 {
     (void)state;
     run_in_loop(gone, NULL);
@@ -165,12 +166,12 @@ static void a_client_that_goes_in_mid_answer_harms_nobody(void **state)
 
 #define IMPATIENT_NS (600 * MS)
 
-/* Asks and asks, and never reads: when the pipes are full it is dropped. */
+/* Sends requests and never reads: when the pipes are full, it is disconnected. */
 static int never_reads(void *argument)
 {
     static struct bl_activity many[2000];
     (void)argument;
-    serve_patience_ns = IMPATIENT_NS;
+    serve_timeout_ns = IMPATIENT_NS;
     served_start(&served);
     for (size_t i = 0; i < BL_COUNT(many); i++) {
         many[i] = (struct bl_activity){.kind = "run", .scope = bl_scope_current()};
@@ -181,7 +182,7 @@ static int never_reads(void *argument)
     for (int i = 0; i < 10; i++)
         client_send(fd, PS);
     double start_ms = now_ms();
-    /* Meanwhile the loop turns. */
+    /* Meanwhile the loop runs. */
     int other = client_connect();
     client_send(other, BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nap\"}\n"));
     CHECK(strstr(client_line(other), "-32601") != NULL);
@@ -196,11 +197,11 @@ static int never_reads(void *argument)
     for (size_t i = 0; i < BL_COUNT(many); i++)
         bl_activity_end(&many[i], (struct bl_text){0});
     served_stop(&served);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_timeout_ns = BL_CONTROL_NS_MAX;
     return 0;
 }
 
-static void a_client_that_never_reads_is_dropped(void **state)
+static void a_client_that_never_reads_is_disconnected(void **state)
 {
     (void)state;
     run_in_loop(never_reads, NULL);
@@ -209,7 +210,7 @@ static void a_client_that_never_reads_is_dropped(void **state)
 static int never_writes(void *argument)
 {
     (void)argument;
-    serve_patience_ns = IMPATIENT_NS;
+    serve_timeout_ns = IMPATIENT_NS;
     served_start(&served);
     int silent = client_connect(), half = client_connect();
     client_send(half, BL_TEXT("{\"jsonrpc\":"));
@@ -219,13 +220,13 @@ static int never_writes(void *argument)
     CHECK(now_ms() - start_ms > 500);
     close(silent);
     close(half);
-    serve_patience_ns = BL_CONTROL_NS_MAX;
+    serve_timeout_ns = BL_CONTROL_NS_MAX;
     check_lives();
     served_stop(&served);
     return 0;
 }
 
-static void a_client_that_never_writes_is_dropped(void **state)
+static void a_client_that_never_writes_is_disconnected(void **state)
 {
     (void)state;
     run_in_loop(never_writes, NULL);
@@ -241,7 +242,7 @@ static int crowd(void *argument)
     (void)argument;
     served_start(&served);
     for (size_t i = 0; i < CROWD; i++) {
-        /* Before the control has a turn there is room for 64 to wait. */
+        /* Until the control runs again, there is room for 64 waiting connections. */
         if (i % 40 == 39)
             bl_sleep(20 * MS);
         fds[i] = client_connect();
@@ -263,7 +264,7 @@ static int crowd(void *argument)
     return 0;
 }
 
-static void of_a_hundred_clients_those_that_have_a_place_are_answered(void **state)
+static void a_hundred_clients_get_an_answer_if_they_have_a_place(void **state)
 {
     (void)state;
     run_in_loop(crowd, NULL);
@@ -339,7 +340,7 @@ static int cancels(void *argument)
     CHECK(strstr(line, "\"reason\":\"user\",\"origin\":\"the test\"") != NULL);
     CHECK(strstr(line, "\"survivors\":0") != NULL);
     CHECK(strstr(line, "\"fate\":\"aborted\"") != NULL);
-    /* Whoever asked besides has the same; who asks later finds nothing. */
+    /* A second caller gets the same answer; a later one finds nothing. */
     CHECK(strstr(client_line(also), "\"receipt\":{\"id\":\"rcp_") != NULL);
     client_send(fd, cancel);
     CHECK(strstr(client_line(fd), "\"code\":-32004") != NULL);
@@ -360,7 +361,7 @@ static void a_cancel_is_answered_when_all_is_quiet(void **state)
     run_in_loop(cancels, NULL);
 }
 
-/* The end of the control waits for answers under way, but not for ever. */
+/* The end of the control waits for answers in progress, but not forever. */
 static int ends_in_answers(void *argument)
 {
     static struct work work;
@@ -396,13 +397,13 @@ static int ends_in_answers(void *argument)
     return 0;
 }
 
-static void its_end_waits_for_answers_but_not_for_ever(void **state)
+static void its_end_waits_for_answers_but_not_forever(void **state)
 {
     (void)state;
     run_in_loop(ends_in_answers, NULL);
 }
 
-/* ---- Its place ---- */
+/* ---- The socket ---- */
 
 static int names(void *argument)
 {
@@ -418,7 +419,7 @@ static int names(void *argument)
     bl_control_stop(second);
     CHECK_EQUAL(place_left(&served.place), 2);
     check_lives();
-    /* What is there under our name, and is not ours, stays. */
+    /* A file with our name that is not ours stays. */
     CHECK_EQUAL(unlink(place_path(&served.place, name)), 0);
     close(open(place_path(&served.place, name), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     bl_control_stop(served.control);
@@ -428,13 +429,13 @@ static int names(void *argument)
     return 0;
 }
 
-static void it_takes_no_name_from_another_and_leaves_none_behind(void **state)
+static void it_takes_over_no_file_and_leaves_none_behind(void **state)
 {
     (void)state;
     run_in_loop(names, NULL);
 }
 
-/* For whoever finds it dead. */
+/* For the process that finds it dead. */
 static int leaves_a_trace(void *argument)
 {
     struct bl_text trace, pid;
@@ -463,7 +464,7 @@ static int leaves_a_trace(void *argument)
     return 0;
 }
 
-static void what_it_has_begun_stands_beside_its_socket(void **state)
+static void started_work_is_recorded_beside_the_socket(void **state)
 {
     (void)state;
     run_in_loop(leaves_a_trace, NULL);
@@ -508,7 +509,7 @@ static int refused(void *argument)
     bl_nursery_init(&nursery, bl_scope_current());
     bl_activities_init(&none);
     CHECK_EQUAL(bl_control_start(&nursery, &none, &control, &error), BL_EACCES);
-    CHECK(strstr(error.message, "others may look into it") != NULL);
+    CHECK(strstr(error.message, "other users can access it") != NULL);
     CHECK(control == NULL);
     bl_control_stop(NULL);
     bl_nursery_done(&nursery);
@@ -516,7 +517,7 @@ static int refused(void *argument)
     return 0;
 }
 
-static void a_folder_that_others_may_look_into_is_refused(void **state)
+static void a_folder_that_others_can_access_is_refused(void **state)
 {
     (void)state;
     run_in_loop(refused, NULL);
@@ -536,13 +537,13 @@ static int stop_above(void *argument)
     return 0;
 }
 
-static void a_stop_above_ends_it(void **state)
+static void a_stop_of_the_nursery_ends_it(void **state)
 {
     (void)state;
     run_in_loop(stop_above, NULL);
 }
 
-/* Another user cannot reach the folder; if he could, he would not be heard. */
+/* Another user cannot reach the folder, and would get no answer if he could. */
 static int stranger(void *argument)
 {
     char path[512];
@@ -575,7 +576,7 @@ static int stranger(void *argument)
     return 0;
 }
 
-static void R1_another_user_is_not_answered(void **state)
+static void R1_another_user_gets_no_answer(void **state)
 {
     (void)state;
     if (geteuid() != 0)
@@ -586,14 +587,15 @@ static void R1_another_user_is_not_answered(void **state)
 SUITE(control, cmocka_unit_test(requests_are_answered_in_order),
       cmocka_unit_test(garbage_is_answered_with_errors),
       cmocka_unit_test(a_giant_line_is_skipped_and_the_connection_lives),
-      cmocka_unit_test(a_client_that_goes_in_mid_answer_harms_nobody),
-      cmocka_unit_test(a_client_that_never_reads_is_dropped),
-      cmocka_unit_test(a_client_that_never_writes_is_dropped),
-      cmocka_unit_test(of_a_hundred_clients_those_that_have_a_place_are_answered),
+      cmocka_unit_test(a_client_that_disconnects_mid_answer_affects_no_other),
+      cmocka_unit_test(a_client_that_never_reads_is_disconnected),
+      cmocka_unit_test(a_client_that_never_writes_is_disconnected),
+      cmocka_unit_test(a_hundred_clients_get_an_answer_if_they_have_a_place),
       cmocka_unit_test(a_cancel_is_answered_when_all_is_quiet),
-      cmocka_unit_test(its_end_waits_for_answers_but_not_for_ever),
-      cmocka_unit_test(it_takes_no_name_from_another_and_leaves_none_behind),
-      cmocka_unit_test(what_it_has_begun_stands_beside_its_socket),
+      cmocka_unit_test(its_end_waits_for_answers_but_not_forever),
+      cmocka_unit_test(it_takes_over_no_file_and_leaves_none_behind),
+      cmocka_unit_test(started_work_is_recorded_beside_the_socket),
       cmocka_unit_test(a_place_with_a_long_name_works_too),
-      cmocka_unit_test(a_folder_that_others_may_look_into_is_refused),
-      cmocka_unit_test(a_stop_above_ends_it), cmocka_unit_test(R1_another_user_is_not_answered));
+      cmocka_unit_test(a_folder_that_others_can_access_is_refused),
+      cmocka_unit_test(a_stop_of_the_nursery_ends_it),
+      cmocka_unit_test(R1_another_user_gets_no_answer));

@@ -4,7 +4,7 @@
 
 #include "place.h"
 
-static void only_names_of_sockets_are_looked_at(void **state)
+static void only_names_of_sockets_are_used(void **state)
 {
     char id[BL_ID_SIZE], name[SERVE_NAME_SIZE], trace[SERVE_NAME_SIZE];
     (void)state;
@@ -43,5 +43,5 @@ static void a_path_is_in_the_folder_of_sockets_or_too_long(void **state)
     place_remove(&place);
 }
 
-SUITE(folder, cmocka_unit_test(only_names_of_sockets_are_looked_at),
+SUITE(folder, cmocka_unit_test(only_names_of_sockets_are_used),
       cmocka_unit_test(a_path_is_in_the_folder_of_sockets_or_too_long));

@@ -1,4 +1,4 @@
-/* Which of several things an id stands for. */
+/* Ids that several activities have. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ static const struct {
     {{.kind = "task", .id = "FEAT-1/TASK-1", .session = "FEAT-1"}, "FEAT-1/TASK-1"},
 };
 
-static void what_is_held_by_something_has_its_name_in_front(void **state)
+static void full_names_start_with_the_name_of_the_parent(void **state)
 {
     char name[BL_ACTIVITY_NAME_SIZE];
     (void)state;
@@ -50,7 +50,7 @@ static void what_is_held_by_something_has_its_name_in_front(void **state)
 
 /* ---- Over the socket ------------------------------------------------------------------------- */
 
-/* Two cells of one id, in two sessions of one process. */
+/* Two cells with the same id, in two sessions of one process. */
 static int same_id(void *argument)
 {
     static struct served served;
@@ -68,13 +68,14 @@ static int same_id(void *argument)
         bl_activity_begin(&served.activities, &cells[i]);
     }
     CHECK_EQUAL(bl_control_cancel(&arena, "c1", NULL, false, &receipt, &error), BL_EEXIST);
-    CHECK(strcmp(error.hint, "name one in full: one/c1, two/c1") == 0);
-    /* Nor by one who asks the process itself. */
+    CHECK(strcmp(error.hint, "use one of the full names: one/c1, two/c1") == 0);
+    /* Nor by a client that asks the process itself. */
     int fd = client_connect();
     client_send(fd,
                 BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":"
                         "\"c1\"}}\n"));
-    CHECK(strstr(client_line(fd), "\"message\":\"several have that id: one/c1, two/c1\"") != NULL);
+    CHECK(strstr(client_line(fd),
+                 "\"message\":\"several activities have that id: one/c1, two/c1\"") != NULL);
     CHECK(!bl_scope_stopped(&scopes[0]) && !bl_scope_stopped(&scopes[1]));
     client_send(fd,
                 BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":{\"id\":"
@@ -96,7 +97,7 @@ static int same_id(void *argument)
     return 0;
 }
 
-static void an_id_that_two_have_stops_nothing(void **state)
+static void an_ambiguous_id_stops_nothing(void **state)
 {
     (void)state;
     run_in_loop(same_id, NULL);
@@ -133,7 +134,7 @@ static int now(void *argument)
     return 0;
 }
 
-static void now_skips_the_graces(void **state)
+static void now_skips_the_grace_periods(void **state)
 {
     (void)state;
     run_in_loop(now, NULL);
@@ -152,7 +153,7 @@ static bool has_time_left(const char *kind, struct bl_scope *scope)
     return !none;
 }
 
-/* A call of a run counts for it; the tasks of a feature are listed beside it. */
+/* A run's time left also applies to its calls; the tasks of a feature are listed beside it. */
 static int time_left(void *argument)
 {
     struct bl_scope outer, inner;
@@ -178,6 +179,7 @@ static void a_feature_without_a_deadline_has_no_time_left(void **state)
 }
 
 SUITE(control_id, cmocka_unit_test(names_are_kept_once_and_shown_as_far_as_there_is_room),
-      cmocka_unit_test(what_is_held_by_something_has_its_name_in_front),
-      cmocka_unit_test(an_id_that_two_have_stops_nothing), cmocka_unit_test(now_skips_the_graces),
+      cmocka_unit_test(full_names_start_with_the_name_of_the_parent),
+      cmocka_unit_test(an_ambiguous_id_stops_nothing),
+      cmocka_unit_test(now_skips_the_grace_periods),
       cmocka_unit_test(a_feature_without_a_deadline_has_no_time_left));

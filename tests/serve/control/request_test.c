@@ -11,18 +11,20 @@
     "\",\"data\":{\"path\":\"" path "\"}}}"
 #define CANCEL(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"cancel\",\"params\":" params "}"
 #define ID_MISSING     "id: missing; expected a string that is not empty"
-#define NO_METHOD      "there is no such method: ps, cancel, status, inject, watch and debug there are"
+#define NO_METHOD      "unknown method (expected ps, cancel, finish, status, inject, watch or debug)"
 
 static struct served served;
 
 static const struct {
-    const char *line, *answer; /* an answer that ends in '*' may go on; empty: there is none */
+    const char *line, *answer; /* an answer that ends in '*' is compared up to there; empty: no
+                                  answer */
 } cases[] = {
     {"", ""},
     {"  \r", ""},
     {"{", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"offset 1*"},
     {"hello", "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,*"},
-    {"[]", ERROR("null", "-32600", "a message is one JSON object (batches are not taken)")},
+    {"[]",
+     ERROR("null", "-32600", "a message must be one JSON object (batches are not supported)")},
     {"{\"id\":7,\"method\":\"ps\"}", ERROR("7", "-32600", "\\\"jsonrpc\\\" must be \\\"2.0\\\"")},
     {"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"nap\"}", ERROR("\"a\"", "-32601", NO_METHOD)},
     {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"\"}", ERROR("1.5", "-32601", NO_METHOD)},
@@ -37,17 +39,17 @@ static const struct {
      WRONG("1", "/reason", "reason: expected a string, found 1")},
     {CANCEL("{\"id\":\"x\",\"now\":1}"),
      WRONG("1", "/now", "now: expected true or false, found 1")},
-    {CANCEL("{\"id\":\"run_x\"}"), ERROR("1", "-32004", "nothing of that id runs")},
+    {CANCEL("{\"id\":\"run_x\"}"), ERROR("1", "-32004", "no running work with that id")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}", WRONG("1", "/id", ID_MISSING)},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{\"id\":\"run_x\"}}",
-     ERROR("1", "-32004", "nothing of that id runs")},
+     ERROR("1", "-32004", "no running work with that id")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\"}}",
      WRONG("1", "/text", "text: missing; expected a string that is not empty")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"text\":\"t\"}}",
      WRONG("1", "/session", "session: missing; expected a string that is not empty")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"inject\",\"params\":{\"session\":\"s\",\"text\":"
      "\"t\"}}",
-     ERROR("1", "-32004", "nothing of that id runs")},
+     ERROR("1", "-32004", "no running work with that id")},
     {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"watch\",\"params\":{\"id\":[]}}",
      WRONG("1", "/id", "id: expected a string, found an empty array")},
     /* Notifications. */
@@ -88,7 +90,7 @@ static void each_line_has_its_answer(void **state)
     run_in_loop(table, NULL);
 }
 
-/* ---- What runs ------------------------------------------------------------------------------- */
+/* ---- Activities ------------------------------------------------------------------------------ */
 
 static char injected[256];
 
@@ -143,7 +145,7 @@ static int ps(void *argument)
     return 0;
 }
 
-static void ps_says_what_runs(void **state)
+static void ps_lists_running_work(void **state)
 {
     (void)state;
     run_in_loop(ps, NULL);
@@ -178,7 +180,7 @@ static int status(void *argument)
     return 0;
 }
 
-static void status_says_how_one_of_them_is(void **state)
+static void status_describes_one_activity(void **state)
 {
     (void)state;
     run_in_loop(status, NULL);
@@ -202,12 +204,12 @@ static int inject(void *argument)
     return 0;
 }
 
-static void inject_gives_a_message_to_the_turn_of_a_session(void **state)
+static void inject_sends_a_message_to_the_turn_of_a_session(void **state)
 {
     (void)state;
     run_in_loop(inject, NULL);
 }
 
-SUITE(request, cmocka_unit_test(each_line_has_its_answer), cmocka_unit_test(ps_says_what_runs),
-      cmocka_unit_test(status_says_how_one_of_them_is),
-      cmocka_unit_test(inject_gives_a_message_to_the_turn_of_a_session));
+SUITE(request, cmocka_unit_test(each_line_has_its_answer), cmocka_unit_test(ps_lists_running_work),
+      cmocka_unit_test(status_describes_one_activity),
+      cmocka_unit_test(inject_sends_a_message_to_the_turn_of_a_session));

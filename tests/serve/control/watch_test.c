@@ -1,4 +1,4 @@
-/* Clients that are told what happens. */
+/* Clients that watch events. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ static int events(void *argument)
     CHECK(hears(all, "b"));
     CHECK(hears(one, "a"));
     CHECK(hears(run, "b"));
-    /* Of another id from now on; and one that goes is told no more. */
+    /* One changes to another id, and one disconnects: it gets no more events. */
     client_send(one,
                 BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"watch\",\"params\":{\"id\":"
                         "\"two\"}}\n"));
@@ -69,13 +69,13 @@ static int events(void *argument)
     return 0;
 }
 
-static void who_watches_is_told_what_happens_in_what_it_asked_for(void **state)
+static void watcher_gets_the_events_of_the_requested_work(void **state)
 {
     (void)state;
     run_in_loop(events, NULL);
 }
 
-/* One that does not read holds up nobody, is not told all, and learns how much it has missed. */
+/* A client that does not read delays nothing, misses events, and learns how many. */
 static int slow(void *argument)
 {
     enum {
@@ -91,7 +91,7 @@ static int slow(void *argument)
     for (int i = 0; i < EVENTS; i++)
         tell("run_1", "one", text);
     tell("run_1", "one", "last before");
-    /* As soon as it reads there is room again. */
+    /* As soon as it reads, there is room again. */
     for (;;) {
         const char *line = client_line(fd);
         const char *count = strstr(line, "\"method\":\"missed\",\"params\":{\"count\":");
@@ -105,20 +105,20 @@ static int slow(void *argument)
             tell("run_1", "one", "more");
     }
     CHECK(missed > 0);
-    CHECK(heard >= 900); /* a MiB at least is kept */
+    CHECK(heard >= 900); /* at least 1 MiB is queued */
     CHECK(heard < EVENTS);
     close(fd);
     served_stop(&served);
     return 0;
 }
 
-static void who_watches_and_does_not_read_misses_some_and_is_told_so(void **state)
+static void slow_watcher_misses_events_and_learns_how_many(void **state)
 {
     (void)state;
     run_in_loop(slow, NULL);
 }
 
-/* Whoever watches stays: so not all places are theirs. */
+/* Watchers stay connected, so they may not take all places. */
 static int many(void *argument)
 {
     int fds[BL_CONTROL_WATCHERS_MAX];
@@ -128,8 +128,7 @@ static int many(void *argument)
         fds[i] = watch("");
     int fd = client_connect();
     client_send(fd, BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"watch\"}\n"));
-    CHECK(strstr(client_line(fd), "\"code\":-32000,\"message\":\"too many watch already\"") !=
-          NULL);
+    CHECK(strstr(client_line(fd), "\"code\":-32000,\"message\":\"too many watchers\"") != NULL);
     client_send(fds[0], BL_TEXT("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"watch\"}\n"));
     CHECK(strstr(client_line(fds[0]), "\"result\":{\"running\":false}") != NULL);
     close(fd);
@@ -139,13 +138,13 @@ static int many(void *argument)
     return 0;
 }
 
-static void there_are_at_most_16_who_watch(void **state)
+static void there_are_at_most_16_watchers(void **state)
 {
     (void)state;
     run_in_loop(many, NULL);
 }
 
-/* ---- The end of it --------------------------------------------------------------------------- */
+/* ---- The end of the work --------------------------------------------------------------------- */
 
 static void tell_part(const char *run, const char *session, const char *call, const char *text)
 {
@@ -177,7 +176,7 @@ static int ends(void *argument)
     bl_activity_end(&run, (struct bl_text){0});
     CHECK(hears(session, "of it"));
     CHECK(strstr(client_line(session), "\"method\":\"ended\",\"params\":{\"id\":\"one\"}") != NULL);
-    /* Of each time anew; and of what never ran there is no end, nor of all. */
+    /* Each end is reported again. Work that never ran has no end, and neither has everything. */
     bl_activity_begin(&served.activities, &run);
     bl_activity_end(&run, (struct bl_text){0});
     CHECK(strstr(client_line(session), "\"method\":\"ended\"") != NULL);
@@ -195,13 +194,13 @@ static int ends(void *argument)
     return 0;
 }
 
-static void the_end_of_what_is_watched_is_told(void **state)
+static void the_end_of_watched_work_is_reported(void **state)
 {
     (void)state;
     run_in_loop(ends, NULL);
 }
 
-/* ---- By the function ------------------------------------------------------------------------- */
+/* ---- bl_control_watch ------------------------------------------------------------------------ */
 
 static struct {
     unsigned events;
@@ -227,14 +226,14 @@ static void on_missed(void *context, uint64_t count)
 static int watch_main(void *argument)
 {
     struct bl_arena arena = {0};
-    const struct bl_control_watch wish = {.id = argument, .event = on_event, .missed = on_missed};
-    heard.code = bl_control_watch(&arena, &wish, &heard.error);
+    const struct bl_control_watch watch = {.id = argument, .event = on_event, .missed = on_missed};
+    heard.code = bl_control_watch(&arena, &watch, &heard.error);
     heard.over = true;
     bl_arena_done(&arena);
     return 0;
 }
 
-/* Starts to watch, and waits until it is told something. */
+/* Starts to watch, and waits for the first event. */
 static void attach(struct bl_nursery *nursery, const char *id)
 {
     memset(&heard, 0, sizeof heard);
@@ -266,14 +265,14 @@ static int attached(void *argument)
     bl_activity_begin(&served.activities, &task);
     attach(&nursery, "FEAT/T1");
     CHECK_EQUAL(heard.code, BL_ENOTSUP);
-    CHECK(strcmp(heard.error.hint, "'belay feature logs -f FEAT/T1' follows it") == 0);
+    CHECK(strcmp(heard.error.hint, "follow it with 'belay feature logs -f FEAT/T1'") == 0);
     attach(&nursery, "one");
     CHECK(!heard.over);
     bl_activity_end(&run, (struct bl_text){0});
     await_over();
     CHECK_EQUAL(heard.code, 0);
     CHECK_EQUAL(heard.missed, 0);
-    /* Its process goes before it has ended. */
+    /* Its process exits before the work has ended. */
     bl_activity_begin(&served.activities, &run);
     attach(&nursery, "run_1");
     CHECK(!heard.over);
@@ -286,13 +285,13 @@ static int attached(void *argument)
     return 0;
 }
 
-static void one_can_attach_to_what_runs_until_it_has_ended(void **state)
+static void a_watcher_attaches_to_running_work_until_it_has_ended(void **state)
 {
     (void)state;
     run_in_loop(attached, NULL);
 }
 
-/* What it is to be told of the end comes after what it did not read. */
+/* The end is reported after the events that the client has not read yet. */
 static int behind(void *argument)
 {
     static char text[1024];
@@ -316,15 +315,15 @@ static int behind(void *argument)
     return 0;
 }
 
-static void the_end_is_told_to_one_who_reads_slowly_too(void **state)
+static void a_slow_reader_learns_of_the_end_too(void **state)
 {
     (void)state;
     run_in_loop(behind, NULL);
 }
 
-SUITE(control_watch, cmocka_unit_test(the_end_of_what_is_watched_is_told),
-      cmocka_unit_test(the_end_is_told_to_one_who_reads_slowly_too),
-      cmocka_unit_test(one_can_attach_to_what_runs_until_it_has_ended),
-      cmocka_unit_test(there_are_at_most_16_who_watch),
-      cmocka_unit_test(who_watches_is_told_what_happens_in_what_it_asked_for),
-      cmocka_unit_test(who_watches_and_does_not_read_misses_some_and_is_told_so));
+SUITE(control_watch, cmocka_unit_test(the_end_of_watched_work_is_reported),
+      cmocka_unit_test(a_slow_reader_learns_of_the_end_too),
+      cmocka_unit_test(a_watcher_attaches_to_running_work_until_it_has_ended),
+      cmocka_unit_test(there_are_at_most_16_watchers),
+      cmocka_unit_test(watcher_gets_the_events_of_the_requested_work),
+      cmocka_unit_test(slow_watcher_misses_events_and_learns_how_many));

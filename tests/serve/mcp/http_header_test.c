@@ -1,6 +1,6 @@
 #include "booth.h"
 
-static void origins_and_hosts_are_told_apart(void **state)
+static void origins_and_hosts_are_distinguished(void **state)
 {
     (void)state;
     static const char *const more[] = {"https://page.test:8443", "name.test", "[2001:db8::1]:5",
@@ -60,7 +60,7 @@ static void only_the_whole_token_is_right(void **state)
     assert_false(http_token_right(BL_TEXT("Bearer x"), ""));
 }
 
-/* Each character counts, and so does the length. */
+/* Every character counts, and so does the length. */
 static void M12_a_token_that_differs_anywhere_is_wrong(void **state)
 {
     static const char token[] = BOOTH_TOKEN;
@@ -103,7 +103,7 @@ static void values_are_decoded_or_refused(void **state)
     (void)state;
     static const struct {
         const char *value;
-        const char *meant; /* NULL: broken */
+        const char *meant; /* NULL: malformed */
     } rows[] = {
         {"plain", "plain"},
         {"", ""},
@@ -118,7 +118,7 @@ static void values_are_decoded_or_refused(void **state)
         {"=?base64?SGVs!G8=?=", NULL},
         {"=?base64?SGVs=G8=?=", NULL},
         {"=?base64?====?=", NULL},
-        {"=?base64?/////w==?=", NULL}, /* no UTF-8 */
+        {"=?base64?/////w==?=", NULL}, /* not UTF-8 */
     };
     struct bl_arena arena;
 
@@ -133,7 +133,7 @@ static void values_are_decoded_or_refused(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(mcp_http_header, cmocka_unit_test(origins_and_hosts_are_told_apart),
+SUITE(mcp_http_header, cmocka_unit_test(origins_and_hosts_are_distinguished),
       cmocka_unit_test(only_the_whole_token_is_right),
       cmocka_unit_test(M12_a_token_that_differs_anywhere_is_wrong),
       cmocka_unit_test(types_are_read_from_lists), cmocka_unit_test(values_are_decoded_or_refused));

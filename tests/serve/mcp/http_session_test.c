@@ -9,7 +9,7 @@ static void keep(char *out, size_t size, const char *text)
 
 /* ---- Without sessions ------------------------------------------------------------------------ */
 
-/* Before the headers of the answer are out, and after. */
+/* Before the headers of the answer are sent, and after. */
 static int close_the_stream(void *argument)
 {
     (void)argument;
@@ -100,7 +100,7 @@ static int close_many(void *argument)
     return 0;
 }
 
-static void M6_those_who_stay_are_not_touched(void **state)
+static void M6_other_clients_are_not_affected(void **state)
 {
     (void)state;
     run_in_loop(close_many, NULL);
@@ -121,7 +121,7 @@ static int lose_and_resume(void *argument)
     CHECK_EQUAL(bl_semaphore_take(&booth.begun), 0);
     CHECK_EQUAL(guest_await(&guest, "id: 1-0\nretry: 1000\ndata:\n\n"), 0);
     guest_close(&guest);
-    /* The next is served after the loss was seen. */
+    /* The next request is served after the loss was noticed. */
     CHECK_EQUAL(booth_ask(&booth, "POST", head, booth_tool("2", "quick", "")), 200);
     CHECK_EQUAL(booth.holding, 1);
     CHECK_EQUAL(bl_semaphore_try_take(&booth.stopped), BL_EAGAIN);
@@ -132,7 +132,7 @@ static int lose_and_resume(void *argument)
     CHECK_EQUAL(guest_await(&guest, "\r\n0\r\n\r\n"), 0);
     CHECK(guest_has(&guest, "id: 1-1\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{"));
     guest_close(&guest);
-    /* The same again, as often as it is asked for; nothing follows it. */
+    /* The same again, each time; nothing follows. */
     CHECK_EQUAL(booth_ask(&booth, "GET", resume, ""), 200);
     CHECK(strstr(booth_answer, "id: 1-1\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"a\"") != NULL);
     CHECK(strstr(booth_answer, "id: 1-0") == NULL);
@@ -163,7 +163,7 @@ static int take_over(void *argument)
     booth_open(&booth);
     keep(head, sizeof head, booth_initialize(&booth, "2025-06-18"));
     booth_send(&booth, &first, "POST", head, booth_tool("1", "hold", ""));
-    /* An id without data is no event, and is remembered all the same. */
+    /* An id without data is not an event, but the client remembers it. */
     CHECK_EQUAL(guest_await(&first, "\r\nid: 1-0\n\n\r\n"), 0);
     snprintf(resume, sizeof resume, "%sLast-Event-ID: 1-0\r\n", head);
     booth_send(&booth, &second, "GET", resume, "");
@@ -203,7 +203,7 @@ static int cancel_one(void *argument)
     CHECK_EQUAL(bl_semaphore_take(&booth.begun), 0);
     CHECK_EQUAL(booth_ask(&booth, "POST", head, booth_tool("1", "quick", "")), 400);
     CHECK(strstr(booth_answer, "-32600") != NULL);
-    /* Of nobody, and of nothing. */
+    /* Cancels of unknown requests have no effect. */
     CHECK_EQUAL(booth_ask(&booth, "POST", head, CANCEL("77")), 202);
     CHECK_EQUAL(booth_ask(&booth, "POST", head, CANCEL("null")), 202);
     CHECK_EQUAL(booth_ask(&booth, "POST", head, CANCEL("{}")), 202);
@@ -248,7 +248,7 @@ static int delete_session(void *argument)
     booth_send(&booth, &guest, "POST", head, booth_tool("1", "hold", ""));
     CHECK_EQUAL(bl_semaphore_take(&booth.begun), 0);
     CHECK_EQUAL(booth_ask(&booth, "DELETE", head, ""), 204);
-    /* When it is answered all is quiet. */
+    /* When it is answered, all is quiet. */
     CHECK_EQUAL(booth.holding, 0);
     CHECK_EQUAL(booth.stop.reason, BL_STOP_USER);
     CHECK(strcmp(booth.stop.origin, "DELETE") == 0);
@@ -261,7 +261,7 @@ static int delete_session(void *argument)
     return 0;
 }
 
-static void a_deleted_session_is_quiet_when_it_is_answered(void **state)
+static void a_deleted_session_is_quiet_when_the_request_is_answered(void **state)
 {
     (void)state;
     run_in_loop(delete_session, NULL);
@@ -288,7 +288,7 @@ static int go_away(void *argument)
     CHECK(booth.stopped_ns - closed_ns >= 100 * BL_NS_PER_MS);
     CHECK_EQUAL(booth.stop.reason, BL_STOP_CLIENT_GONE);
     CHECK_EQUAL(booth_ask(&booth, "POST", head, booth_tool("2", "quick", "")), 404);
-    /* One that listens is there, however silent. */
+    /* A client that only listens is connected, even if it is silent. */
     CHECK_EQUAL(booth_ask(&booth, "POST", other, booth_tool("2", "quick", "")), 200);
     guest_close(&listener);
     booth_close(&booth);
@@ -296,7 +296,7 @@ static int go_away(void *argument)
     return 0;
 }
 
-static void M7_a_session_without_a_connection_is_gone(void **state)
+static void M7_a_session_without_a_connection_is_ended(void **state)
 {
     (void)state;
     run_in_loop(go_away, NULL);
@@ -345,10 +345,10 @@ static void sessions_and_their_requests_are_bounded(void **state)
 
 SUITE(mcp_http_session, cmocka_unit_test(M6_closing_the_stream_is_the_cancel),
       cmocka_unit_test(a_late_answer_is_an_event),
-      cmocka_unit_test(M6_those_who_stay_are_not_touched),
+      cmocka_unit_test(M6_other_clients_are_not_affected),
       cmocka_unit_test(M6_a_lost_connection_is_resumed),
       cmocka_unit_test(a_stream_is_read_by_one_at_a_time),
       cmocka_unit_test(a_cancelled_request_gets_no_response),
-      cmocka_unit_test(a_deleted_session_is_quiet_when_it_is_answered),
-      cmocka_unit_test(M7_a_session_without_a_connection_is_gone),
+      cmocka_unit_test(a_deleted_session_is_quiet_when_the_request_is_answered),
+      cmocka_unit_test(M7_a_session_without_a_connection_is_ended),
       cmocka_unit_test(sessions_and_their_requests_are_bounded));

@@ -1,13 +1,13 @@
 #include "booth.h"
 
-/* A server whose every request reads the one stream. */
+/* A server whose every request reads the same stream. */
 struct desk {
     struct bl_nursery nursery;
     struct bl_http_server *server;
     struct http_stream *stream;
     uint64_t after;
     bool resumed;
-    int code; /* of the last that read it */
+    int code; /* of the last reader */
     struct bl_semaphore read;
 };
 
@@ -63,7 +63,7 @@ static int answer_at_once(void *argument)
     return 0;
 }
 
-static void what_is_there_at_once_is_plain(void **state)
+static void an_early_answer_is_plain_json(void **state)
 {
     (void)state;
     run_in_loop(answer_at_once, NULL);
@@ -94,7 +94,7 @@ static int notify_first(void *argument)
     return 0;
 }
 
-static void events_are_told_as_they_come(void **state)
+static void events_are_sent_as_they_happen(void **state)
 {
     (void)state;
     run_in_loop(notify_first, NULL);
@@ -123,13 +123,13 @@ static int keep_some(void *argument)
     CHECK_EQUAL(guest_read_all(&guest), BL_ECLOSED);
     CHECK(guest_has(&guest, "\r\nid: 4-1523\ndata: [1523]\n\nid: 4-1524\ndata: [1524]\n\n\r\n"));
     guest_close(&guest);
-    desk.after = 3; /* long gone: from the oldest that is kept */
+    desk.after = 3; /* long dropped: from the oldest event kept */
     visit(&desk, &guest);
     CHECK_EQUAL(guest_read_all(&guest), BL_ECLOSED);
     CHECK(guest_has(&guest, "\r\nid: 4-501\ndata: [501]\n\n"));
     CHECK(guest_has(&guest, "[1524]"));
     guest_close(&guest);
-    /* The newest stays, whatever its size. */
+    /* The newest event stays, whatever its size. */
     memset(large, 'x', sizeof large);
     http_stream_put(desk.stream, (struct bl_text){large, sizeof large});
     CHECK_EQUAL(desk.stream->event_count, 1);
@@ -141,13 +141,13 @@ static int keep_some(void *argument)
     return 0;
 }
 
-static void a_stream_holds_so_much_and_no_more(void **state)
+static void a_stream_keeps_a_limited_number_of_events(void **state)
 {
     (void)state;
     run_in_loop(keep_some, NULL);
 }
 
-/* One that never reads does not hold up who makes the events. */
+/* A client that never reads does not delay the producer. */
 static int read_nothing(void *argument)
 {
     (void)argument;
@@ -173,7 +173,7 @@ static int read_nothing(void *argument)
     return 0;
 }
 
-static void who_does_not_read_holds_up_nobody(void **state)
+static void slow_reader_delays_no_other(void **state)
 {
     (void)state;
     run_in_loop(read_nothing, NULL);
@@ -194,7 +194,7 @@ static int take_nothing(void *argument)
     for (unsigned i = 0; i < 2; i++) {
         desk.resumed = i == 0;
         visit(&desk, &guest);
-        /* More than a socket takes comes again and again, until that is too slow. */
+        /* More than a socket takes, repeatedly, until the client is too slow. */
         while (bl_semaphore_try_take(&desk.read) != 0) {
             http_stream_put(desk.stream, (struct bl_text){text, sizeof text});
             CHECK_EQUAL(bl_sleep(BL_NS_PER_MS), 0);
@@ -207,7 +207,7 @@ static int take_nothing(void *argument)
     return 0;
 }
 
-static void who_takes_nothing_for_long_is_gone(void **state)
+static void slow_reader_is_disconnected(void **state)
 {
     (void)state;
     run_in_loop(take_nothing, NULL);
@@ -240,9 +240,8 @@ static void ids_of_events_are_two_numbers(void **state)
             fail_msg("%s", broken[i]);
 }
 
-SUITE(mcp_http_stream, cmocka_unit_test(what_is_there_at_once_is_plain),
-      cmocka_unit_test(events_are_told_as_they_come),
-      cmocka_unit_test(a_stream_holds_so_much_and_no_more),
-      cmocka_unit_test(who_does_not_read_holds_up_nobody),
-      cmocka_unit_test(who_takes_nothing_for_long_is_gone),
+SUITE(mcp_http_stream, cmocka_unit_test(an_early_answer_is_plain_json),
+      cmocka_unit_test(events_are_sent_as_they_happen),
+      cmocka_unit_test(a_stream_keeps_a_limited_number_of_events),
+      cmocka_unit_test(slow_reader_delays_no_other), cmocka_unit_test(slow_reader_is_disconnected),
       cmocka_unit_test(ids_of_events_are_two_numbers));

@@ -1,6 +1,6 @@
 #include "booth.h"
 
-/* ---- Who may ask ----------------------------------------------------------------------------- */
+/* ---- Allowed clients ------------------------------------------------------------------------- */
 
 #define DISCOVER                                                                                   \
     "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"server/discover\",\"params\":{" BOOTH_META "}}"
@@ -12,7 +12,7 @@ static const struct {
     const char *method;
     const char *head;
     int status;
-    const char *part; /* of the answer */
+    const char *part; /* part of the answer */
 } askers[] = {
     {"POST", LOCAL BOOTH_BEARER REST, 200, "\"supportedVersions\""},
     {"POST", LOCAL "authorization: bearer " BOOTH_TOKEN "\r\n" REST, 200, "resultType"},
@@ -21,7 +21,7 @@ static const struct {
     {"POST", LOCAL "Origin: https://page.test\r\n" BOOTH_BEARER REST, 200, ""},
     {"POST", "Host: page.test\r\nOrigin: http://name.test:5\r\n" BOOTH_BEARER REST, 200, ""},
     {"POST", "Host: name.test:8080\r\n" BOOTH_BEARER REST, 200, ""},
-    /* Who is not let in. */
+    /* Clients that are not allowed. */
     {"POST", LOCAL REST, 401, "WWW-Authenticate: Bearer"},
     {"POST", LOCAL "Authorization: Bearer wrong\r\n" REST, 401, "Authorization: Bearer TOKEN"},
     {"POST", LOCAL "Authorization: Bearer \r\n" REST, 401, ""},
@@ -37,7 +37,7 @@ static const struct {
     {"GET", LOCAL, 401, ""},
     {"DELETE", LOCAL, 401, ""},
     {"PUT", LOCAL, 401, ""},
-    /* What is no request of this protocol. */
+    /* Requests that are not of this protocol. */
     {"PUT", LOCAL BOOTH_BEARER REST, 405, "Allow: POST, GET, DELETE"},
     {"OPTIONS", LOCAL BOOTH_BEARER REST, 405, ""},
     {"POST", LOCAL BOOTH_BEARER BOOTH_ACCEPT DISCOVER_HEAD, 415, "application/json"},
@@ -72,13 +72,13 @@ static int ask_as_each(void *argument)
     return 0;
 }
 
-static void M12_who_may_not_ask_is_told_so(void **state)
+static void M12_clients_that_are_not_allowed_get_the_reason(void **state)
 {
     (void)state;
     run_in_loop(ask_as_each, NULL);
 }
 
-/* Only the path counts, and nobody without the token has a body read. */
+/* Only the path counts, and without the token no body is read. */
 static int ask_for_too_much(void *argument)
 {
     (void)argument;
@@ -116,7 +116,7 @@ static int ask_for_too_much(void *argument)
     return 0;
 }
 
-static void a_body_is_read_only_for_who_may_ask(void **state)
+static void a_body_is_read_only_for_allowed_clients(void **state)
 {
     (void)state;
     run_in_loop(ask_for_too_much, NULL);
@@ -147,7 +147,7 @@ static const struct {
     {BOOTH_NOW "MCP-METHOD: tools/call\r\nmcp-name:   quick  \r\n", QUICK(BOOTH_META), 200, ""},
     {BOOTH_CALL "Mcp-Name: =?base64?cXVpY2s=?=\r\n", QUICK(BOOTH_META), 200, "all is done"},
     {BOOTH_CALL NAMED "Mcp-Session-Id: what\r\nLast-Event-ID: 1-1\r\n", QUICK(BOOTH_META), 200, ""},
-    /* They disagree. */
+    /* Headers and body disagree. */
     {"", QUICK(BOOTH_META), 400, "\"id\":\"q\",\"error\":{\"code\":-32020"},
     {"Mcp-Method: tools/call\r\n" NAMED, QUICK(BOOTH_META), 400, "MCP-Protocol-Version is missing"},
     {BOOTH_CALL NAMED, QUICK(META_OF("2027-01-01")), 400, "-32020"},
@@ -191,7 +191,7 @@ static const struct {
      400, "-32602"},
     {BOOTH_NOW, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}", 202,
      "Content-Length: 0"},
-    /* No message, or none that belongs anywhere. */
+    /* Invalid messages, or messages without a session. */
     {BOOTH_NOW, "", 400, "-32700"},
     {BOOTH_NOW, "{\"jsonrpc\":\"2.0\",", 400, "-32700"},
     {BOOTH_NOW, "\xff\xfe", 400, "-32700"},
@@ -230,7 +230,7 @@ static void M12_headers_and_body_agree(void **state)
     run_in_loop(send_each_body, NULL);
 }
 
-/* ---- Where it listens ------------------------------------------------------------------------ */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static int listen_elsewhere(void *argument)
 {
@@ -294,7 +294,7 @@ static int stop_while_busy(void *argument)
     return 0;
 }
 
-static void a_stop_of_the_server_ends_all_by_its_own_reason(void **state)
+static void a_stop_of_the_server_ends_all_work_with_its_reason(void **state)
 {
     (void)state;
     run_in_loop(stop_while_busy, NULL);
@@ -302,7 +302,7 @@ static void a_stop_of_the_server_ends_all_by_its_own_reason(void **state)
 
 /* ---- Hostile clients ------------------------------------------------------------------------- */
 
-/* A good request with some of its bytes changed, left out or doubled. */
+/* A valid request with some bytes changed, left out or doubled. */
 static struct bl_text spoil(struct bl_random *random, char *bytes, size_t size)
 {
     unsigned changes = 1 + (unsigned)bl_random_below(random, 8);
@@ -343,7 +343,7 @@ static int be_hostile(void *argument)
         memcpy(bytes, good.data, good.size);
         CHECK(guest_connect(&guest, booth.port));
         guest_send(&guest, spoil(&random, bytes, good.size));
-        /* Half of them go at once, the others when they were heard. */
+        /* Half of them disconnect at once, the others after their answer. */
         shutdown(guest.fd, SHUT_WR);
         if (bl_random_below(&random, 2) == 0)
             guest_read_all(&guest);
@@ -356,15 +356,15 @@ static int be_hostile(void *argument)
     return 0;
 }
 
-static void bytes_of_all_kinds_leave_the_server_alive(void **state)
+static void random_bytes_do_not_end_the_server(void **state)
 {
     (void)state;
     run_in_loop(be_hostile, NULL);
 }
 
-SUITE(mcp_http, cmocka_unit_test(M12_who_may_not_ask_is_told_so),
-      cmocka_unit_test(a_body_is_read_only_for_who_may_ask),
+SUITE(mcp_http, cmocka_unit_test(M12_clients_that_are_not_allowed_get_the_reason),
+      cmocka_unit_test(a_body_is_read_only_for_allowed_clients),
       cmocka_unit_test(M12_headers_and_body_agree),
       cmocka_unit_test(M12_only_loopback_is_served_and_only_with_a_token),
-      cmocka_unit_test(a_stop_of_the_server_ends_all_by_its_own_reason),
-      cmocka_unit_test(bytes_of_all_kinds_leave_the_server_alive));
+      cmocka_unit_test(a_stop_of_the_server_ends_all_work_with_its_reason),
+      cmocka_unit_test(random_bytes_do_not_end_the_server));

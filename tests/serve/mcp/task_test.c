@@ -1,4 +1,4 @@
-/* Tasks: found from the moment they are told of, ended once, and the same for ever after. */
+/* Tasks: they can be found as soon as a client knows them, end once, and then stay the same. */
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
     "at-work; sleep 600' & sleep 600\"}}]}\n  - say: after it\n"
 #define RUN CALL(TASK_META, "run", "{'prompt':'x'}")
 
-/* A cell's, until the test has made that file. */
+/* A cell waits here until the test has created that file. */
 #define AWAIT_GO "await tools.bash({command: `while [ ! -e go ]; do sleep 0.01; done`})"
 
 extern char **environ;
@@ -22,7 +22,7 @@ extern char **environ;
 /* `--mcp-role FOLDER`: another process, on its standard streams. */
 int mcp_role(const char *folder);
 
-/* Asks something about a task. */
+/* Sends a request about a task. */
 static struct asked *task_ask(struct mcp_rig *rig, const char *method, struct bl_text id)
 {
     struct bl_text params =
@@ -38,7 +38,7 @@ static struct bl_text id_of(struct mcp_rig *rig, const struct asked *asked)
     return bl_arena_text(&rig->arena, asked_text(asked, "/taskId"));
 }
 
-/* Begins one, and returns its id. */
+/* Starts a task and returns its id. */
 static struct bl_text begin(struct mcp_rig *rig, const char *params)
 {
     struct asked *asked = answer_to(rig, "tools/call", params);
@@ -48,7 +48,7 @@ static struct bl_text begin(struct mcp_rig *rig, const char *params)
     return id;
 }
 
-/* Its answer once it has ended. */
+/* Returns the task's answer once it has ended. */
 static struct asked *await_end(struct mcp_rig *rig, struct bl_text id)
 {
     uint64_t until_ns = bl_now_ns() + 60 * BL_NS_PER_S;
@@ -93,7 +93,7 @@ MCP_RIG(run_as_a_task_ends_with_the_result_of_the_plain_call, SAYS)
     struct bl_text id = id_of(rig, asked);
     int64_t number = 0;
 
-    /* 128 random bits and more: four of a prefix, and five a letter. */
+    /* At least 128 random bits: 5 in each letter after the prefix. */
     CHECK(bl_text_starts_with(id, BL_TEXT("run_")) && (id.size - 4) * 5 >= 128);
     CHECK(bl_json_is(bl_json_get(asked->result, BL_TEXT("ttlMs")), BL_JSON_NULL));
     CHECK(bl_json_int64(bl_json_get(asked->result, BL_TEXT("pollIntervalMs")), &number));
@@ -107,7 +107,7 @@ MCP_RIG(run_as_a_task_ends_with_the_result_of_the_plain_call, SAYS)
     CHECK(bl_json_int64(bl_json_get(asked->result, BL_TEXT("ttlMs")), &number));
     CHECK(number >= 3600000);
     asked_done(asked);
-    /* An error of the tool is a result as well. */
+    /* An error of the tool is a result, too. */
     id = begin(rig, CALL(TASK_META, "run", "{'prompt':'x','max_steps':0,'timeout':0}"));
     asked = await_end(rig, id);
     CHECK(asked_is(asked, "/status", "completed"));
@@ -115,7 +115,7 @@ MCP_RIG(run_as_a_task_ends_with_the_result_of_the_plain_call, SAYS)
     asked_done(asked);
 }
 
-MCP_RIG(M8_run_is_gone_when_its_cancel_is_acknowledged, SETSID)
+MCP_RIG(M8_run_has_stopped_when_its_cancel_is_acknowledged, SETSID)
 {
     struct bl_text id = begin(rig, RUN);
 
@@ -132,7 +132,7 @@ MCP_RIG(M8_run_is_gone_when_its_cancel_is_acknowledged, SETSID)
     asked_done(asked);
 }
 
-MCP_RIG(M8_cell_is_gone_when_its_cancel_is_acknowledged, SAYS)
+MCP_RIG(M8_cell_has_stopped_when_its_cancel_is_acknowledged, SAYS)
 {
     struct bl_text id =
         begin(rig, CALL(TASK_META, "exec", "{'source':'text(`a`); for(;;);','yield_time_ms':50}"));
@@ -156,7 +156,7 @@ MCP_RIG(M8_cell_is_gone_when_its_cancel_is_acknowledged, SAYS)
     asked_done(asked);
 }
 
-MCP_RIG(cell_that_ends_in_its_yield_time_is_no_task, SAYS)
+MCP_RIG(cell_that_ends_within_its_yield_time_is_not_a_task, SAYS)
 {
     struct asked *asked = answer_to(
         rig, "tools/call", CALL(TASK_META, "exec", "{'source':'text(1)','cell_id':'c-1'}"));
@@ -164,7 +164,7 @@ MCP_RIG(cell_that_ends_in_its_yield_time_is_no_task, SAYS)
     CHECK(asked_is(asked, "/resultType", "complete"));
     CHECK(asked_is(asked, "/structuredContent/type", "completed"));
     asked_done(asked);
-    /* What yields by itself is answered as of a plain call, too. */
+    /* An early yield is answered as for a plain call, too. */
     asked = answer_to(rig, "tools/call",
                       CALL(TASK_META, "exec",
                            "{'source':'text(1); yield_control(); for(;;) await null',"
@@ -172,7 +172,7 @@ MCP_RIG(cell_that_ends_in_its_yield_time_is_no_task, SAYS)
     CHECK(asked_is(asked, "/structuredContent/type", "yielded"));
     asked_done(asked);
     expect(rig, "tasks/get", "{" TASK_META ",'taskId':'c-2'}");
-    /* Nor is one that was never made. */
+    /* A cell that was never created is not a task either. */
     asked = answer_to(
         rig, "tools/call",
         CALL(TASK_META, "exec", "{'source':'text(2)','cell_id':'c-1','yield_time_ms':0}"));
@@ -181,7 +181,7 @@ MCP_RIG(cell_that_ends_in_its_yield_time_is_no_task, SAYS)
     expect(rig, "tasks/get", "{" TASK_META ",'taskId':'c-1'}");
 }
 
-MCP_RIG(task_of_a_cell_has_all_output_and_the_id_that_was_given, SAYS)
+MCP_RIG(task_of_a_cell_has_all_output_and_the_given_id, SAYS)
 {
     struct bl_text id =
         begin(rig, CALL(TASK_META, "exec",
@@ -198,14 +198,14 @@ MCP_RIG(task_of_a_cell_has_all_output_and_the_id_that_was_given, SAYS)
     asked_done(asked);
 }
 
-MCP_RIG(cell_with_the_id_of_another_task_is_told_of_as_it_is, SAYS)
+MCP_RIG(cell_with_the_id_of_another_task_is_answered_as_a_plain_call, SAYS)
 {
     const char *params = CALL(TASK_META, "exec",
                               "{'source':'text(1); for(;;) await null','cell_id':'given',"
                               "'yield_time_ms':100}");
 
     CHECK(bl_text_equal(begin(rig, params), BL_TEXT("given")));
-    /* The same, asked for again, is the same task. */
+    /* The same call again is the same task. */
     CHECK(bl_text_equal(begin(rig, params), BL_TEXT("given")));
     rig_close_server(rig, BL_STOP_SHUTDOWN);
     rig_open_server(rig);
@@ -214,11 +214,11 @@ MCP_RIG(cell_with_the_id_of_another_task_is_told_of_as_it_is, SAYS)
     CHECK(asked_is(asked, "/structuredContent/type", "yielded"));
     asked_done(asked);
     asked = task_ask(rig, "tasks/get", BL_TEXT("given"));
-    CHECK(asked_is(asked, "/status", "cancelled")); /* that was the other's */
+    CHECK(asked_is(asked, "/status", "cancelled")); /* it was the other task's */
     asked_done(asked);
 }
 
-/* Cancels and ends that meet: as many rounds as are asked for, and more until each was first a few
+/* Cancels and ends that meet: as many rounds as requested, and more until each has come first a few
  * times. */
 #define MEETINGS_MAX 1000
 
@@ -227,8 +227,8 @@ struct meeting {
     unsigned long least;
     unsigned long rounds;
     unsigned long cancelled;
-    unsigned long late; /* completed, and the stop had reached it by then */
-    bool sees_late;     /* these are to occur as well */
+    unsigned long late; /* completed, although the stop had reached it by then */
+    bool sees_late;     /* these must occur as well */
 };
 
 static bool meeting_was(const struct meeting *meeting)
@@ -266,7 +266,7 @@ static bool has_receipt(struct mcp_rig *rig, struct bl_text id)
     return work.receipt.size > 0;
 }
 
-MCP_RIG(M9_cancel_and_end_at_once_have_one_outcome_for_ever, SAYS)
+MCP_RIG(M9_cancel_and_end_at_once_have_one_lasting_outcome, SAYS)
 {
     struct meeting meeting = {.least = suite_rounds(20, 10000), .sees_late = true};
 
@@ -295,7 +295,7 @@ MCP_RIG(M9_cancel_and_end_at_once_have_one_outcome_for_ever, SAYS)
     meeting_check(&meeting);
 }
 
-MCP_RIG(M9_cell_that_ends_as_it_is_cancelled_has_one_outcome_for_ever, SAYS)
+MCP_RIG(M9_cell_that_ends_during_its_cancel_has_one_lasting_outcome, SAYS)
 {
     struct meeting meeting = {.least = suite_rounds(8, 2000)};
 
@@ -324,7 +324,7 @@ MCP_RIG(M9_cell_that_ends_as_it_is_cancelled_has_one_outcome_for_ever, SAYS)
     meeting_check(&meeting);
 }
 
-MCP_RIG(M10_tasks_are_found_as_soon_as_they_are_told_of, SAYS)
+MCP_RIG(M10_tasks_can_be_found_as_soon_as_a_client_knows_them, SAYS)
 {
     size_t count = suite_rounds(24, 1000);
     struct asked **created = bl_zalloc(count * sizeof(struct asked *));
@@ -373,7 +373,7 @@ MCP_RIG(M11_ended_tasks_are_the_same_each_time_and_in_a_later_process, SAYS)
     asked_done(later);
 }
 
-MCP_RIG(server_that_closes_stops_its_tasks_with_the_reason, SILENT)
+MCP_RIG(server_that_closes_stops_its_tasks_with_its_reason, SILENT)
 {
     struct bl_text id = begin(rig, RUN);
     struct bl_text cell =
@@ -395,11 +395,11 @@ MCP_RIG(server_that_closes_stops_its_tasks_with_the_reason, SILENT)
     asked_done(asked);
 }
 
-MCP_RIG(request_that_is_cancelled_before_its_task_is_told_of_leaves_none_at_work, SILENT)
+MCP_RIG(request_cancelled_before_its_task_is_known_leaves_no_task_working, SILENT)
 {
     struct asked *asked = ask(rig, "tools/call", RUN);
 
-    bl_yield(); /* it is on its way to the store */
+    bl_yield(); /* it is being stored */
     bl_scope_stop(&asked->scope, BL_STOP_USER, "mcp");
     asked_await(asked);
     CHECK(asked->reply.dropped);
@@ -409,7 +409,7 @@ MCP_RIG(request_that_is_cancelled_before_its_task_is_told_of_leaves_none_at_work
 
 /* ---- A process that dies --------------------------------------------------------------------- */
 
-/* As belay does on standard streams, with a model that says nothing; until it is killed. */
+/* Serves standard streams as belay does, with a silent model, until it is killed. */
 static int victim_main(void *argument)
 {
     struct mcp_rig *rig = bl_zalloc(sizeof *rig);
@@ -451,7 +451,7 @@ static pid_t victim_start(const struct mcp_rig *rig, int fd)
     return pid;
 }
 
-/* Asks the other process for a task. */
+/* Starts a task in the other process. */
 static struct bl_text victim_begin(struct mcp_rig *rig, int fd, const char *params)
 {
     struct bl_text line = bl_arena_printf(
@@ -477,7 +477,7 @@ MCP_RIG(M10_task_of_a_killed_process_is_failed_or_has_its_result, SILENT)
         rig, ends[0],
         CALL(TASK_META, "exec", "{'source':'" AWAIT_GO "; text(1)','yield_time_ms':0}"));
     struct asked *asked = task_ask(rig, "tasks/cancel", cut);
-    CHECK(asked_failed(asked, BL_RPC_INTERNAL, NULL)); /* it runs, and not here */
+    CHECK(asked_failed(asked, BL_RPC_INTERNAL, NULL)); /* it runs in another process */
     asked_done(asked);
     rig_touch(rig, "go");
     asked_done(await_end(rig, whole));
@@ -498,15 +498,15 @@ MCP_RIG(M10_task_of_a_killed_process_is_failed_or_has_its_result, SILENT)
 
 SUITE(mcp_task, cmocka_unit_test(unknown_tasks_are_refused_and_updates_have_no_effect),
       cmocka_unit_test(run_as_a_task_ends_with_the_result_of_the_plain_call),
-      cmocka_unit_test(M8_run_is_gone_when_its_cancel_is_acknowledged),
-      cmocka_unit_test(M8_cell_is_gone_when_its_cancel_is_acknowledged),
-      cmocka_unit_test(cell_that_ends_in_its_yield_time_is_no_task),
-      cmocka_unit_test(task_of_a_cell_has_all_output_and_the_id_that_was_given),
-      cmocka_unit_test(cell_with_the_id_of_another_task_is_told_of_as_it_is),
-      cmocka_unit_test(M9_cell_that_ends_as_it_is_cancelled_has_one_outcome_for_ever),
-      cmocka_unit_test(M9_cancel_and_end_at_once_have_one_outcome_for_ever),
-      cmocka_unit_test(M10_tasks_are_found_as_soon_as_they_are_told_of),
+      cmocka_unit_test(M8_run_has_stopped_when_its_cancel_is_acknowledged),
+      cmocka_unit_test(M8_cell_has_stopped_when_its_cancel_is_acknowledged),
+      cmocka_unit_test(cell_that_ends_within_its_yield_time_is_not_a_task),
+      cmocka_unit_test(task_of_a_cell_has_all_output_and_the_given_id),
+      cmocka_unit_test(cell_with_the_id_of_another_task_is_answered_as_a_plain_call),
+      cmocka_unit_test(M9_cell_that_ends_during_its_cancel_has_one_lasting_outcome),
+      cmocka_unit_test(M9_cancel_and_end_at_once_have_one_lasting_outcome),
+      cmocka_unit_test(M10_tasks_can_be_found_as_soon_as_a_client_knows_them),
       cmocka_unit_test(M11_ended_tasks_are_the_same_each_time_and_in_a_later_process),
-      cmocka_unit_test(server_that_closes_stops_its_tasks_with_the_reason),
-      cmocka_unit_test(request_that_is_cancelled_before_its_task_is_told_of_leaves_none_at_work),
+      cmocka_unit_test(server_that_closes_stops_its_tasks_with_its_reason),
+      cmocka_unit_test(request_cancelled_before_its_task_is_known_leaves_no_task_working),
       cmocka_unit_test(M10_task_of_a_killed_process_is_failed_or_has_its_result));

@@ -1,4 +1,4 @@
-/* Which version a request speaks, and what its answer has around it. */
+/* The version of a request, and what surrounds its answer. */
 #include "mcp_rig.h"
 
 #define SAYS "replies: [{say: ok}]\nrepeat: true\n"
@@ -31,7 +31,7 @@ static void initialize(struct mcp_rig *rig, const char *asked_for, const char *e
     asked_done(asked);
 }
 
-MCP_RIG(handshake_takes_a_version_that_is_spoken_else_ours, SAYS)
+MCP_RIG(handshake_agrees_on_a_supported_version_or_on_the_newest, SAYS)
 {
     initialize(rig, "2025-06-18", "2025-06-18");
     initialize(rig, "2025-11-25", "2025-11-25");
@@ -81,7 +81,7 @@ MCP_RIG(request_without_a_version_or_capabilities_is_refused_with_the_path, SAYS
     CHECK_EQUAL(rig->peer.version, MCP_UNKNOWN_VERSION);
 }
 
-MCP_RIG(unknown_version_is_answered_with_those_that_are_spoken, SAYS)
+MCP_RIG(unknown_version_is_answered_with_the_supported_ones, SAYS)
 {
     struct asked *asked =
         answer_to(rig, "tools/list", META(VERSION("'1900-01-01'") "," NO_CAPABILITIES));
@@ -93,7 +93,7 @@ MCP_RIG(unknown_version_is_answered_with_those_that_are_spoken, SAYS)
     asked_done(asked);
 }
 
-MCP_RIG(M3_current_results_say_what_they_are, SAYS)
+MCP_RIG(M3_current_results_state_their_type, SAYS)
 {
     struct asked *asked = answer_to(rig, "server/discover", "{" NOW_META "}");
     int64_t ttl = 0;
@@ -137,7 +137,7 @@ MCP_RIG(methods_of_another_era_are_unknown, SAYS)
     expect(rig, "prompts/list", NULL, BL_RPC_NO_METHOD, NULL);
 }
 
-/* What is offered is what calls are held to, and a client may compile it. */
+/* Calls are checked against these schemas, and a client may compile them. */
 MCP_RIG(M3_schemas_of_tools_compile, SAYS)
 {
     struct asked *asked = answer_to(rig, "tools/list", "{" NOW_META "}");
@@ -164,9 +164,9 @@ MCP_RIG(M3_schemas_of_tools_compile, SAYS)
 }
 
 SUITE(mcp_version, cmocka_unit_test(versions_have_names),
-      cmocka_unit_test(handshake_takes_a_version_that_is_spoken_else_ours),
+      cmocka_unit_test(handshake_agrees_on_a_supported_version_or_on_the_newest),
       cmocka_unit_test(request_without_a_version_or_capabilities_is_refused_with_the_path),
-      cmocka_unit_test(unknown_version_is_answered_with_those_that_are_spoken),
-      cmocka_unit_test(M3_current_results_say_what_they_are),
+      cmocka_unit_test(unknown_version_is_answered_with_the_supported_ones),
+      cmocka_unit_test(M3_current_results_state_their_type),
       cmocka_unit_test(methods_of_another_era_are_unknown),
       cmocka_unit_test(M3_schemas_of_tools_compile));
