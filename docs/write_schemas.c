@@ -18,6 +18,7 @@
 
 #include "cell/codec/codec.h"
 #include "cli/answers.h"
+#include "model/script/cassette.h"
 
 #define SCHEMA_MAX  ((size_t)4 << 20)
 #define ENTRIES_MAX 256u
@@ -38,6 +39,10 @@ static const struct {
     {&cell_listening_record, "cell-serve"},
     {&cli_envelope_record, "envelope"},
     {&bl_store_line_record, "session-line"},
+    {&cassette_head_record, NULL}, /* of cassette-line */
+    {&cassette_exchange_record, NULL},
+    {&script_listening_record, NULL}, /* of script-serve */
+    {&bl_script_served_record, NULL},
 };
 
 /* Each gives the file of its record's name. */
@@ -45,7 +50,15 @@ static const struct cli_answer *const answers[] = {
     &bootstrap_answer,
     &run_answer,
     &cancel_answer,
+    &cell_create_answer,
+    &cell_list_answer,
+    &cell_observe_answer,
+    &cell_release_answer,
+    &cell_run_answer,
+    &cell_terminate_answer,
     &doctor_answer,
+    &commands_answer,
+    &mcp_list_answer,
     &doctor_provider_answer,
     &feature_answer,
     &feature_cancel_answer,
@@ -53,11 +66,13 @@ static const struct cli_answer *const answers[] = {
     &feature_extend_answer,
     &feature_list_answer,
     &feature_logs_answer,
+    &feature_new_answer,
     &feature_pause_answer,
     &feature_report_answer,
     &feature_status_all_answer,
     &feature_validate_answer,
     &hold_answer,
+    &inject_answer,
     &ps_answer,
     &route_answer,
     &session_delete_answer,

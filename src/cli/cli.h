@@ -1,12 +1,12 @@
 /* cli: the commands of `belay`, what they print, and how they fail.
  *
- * A command is a row of the table in command.c. It walks its own arguments, writes one answer to
+ * A command is a row of the table in command.c. It reads its own arguments, writes one answer to
  * standard output (text for people, or the JSON envelope) and returns the exit code of the process.
  *
- * Promises: usage errors are one line and exit code 2; where the command line asks for JSON
- * anywhere they are an envelope on standard output, and standard error stays silent; the exit code
- * inside an envelope is the process's own; a standard output that is closed or full is never taken
- * for success. */
+ * Promises: a usage error is one line, with exit code 2; if the command line asks for JSON
+ * anywhere, it is an envelope on standard output instead, and standard error stays silent. The exit
+ * code in an envelope is the exit code of the process. If standard output is closed or full, the
+ * command never reports success. */
 #ifndef BELAY_CLI_H
 #define BELAY_CLI_H
 
@@ -16,7 +16,7 @@
 
 #include "table/option.h"
 
-/* Raised when a field of an envelope changes its meaning or goes. */
+/* Raised when a field of an envelope changes its meaning or is removed. */
 #define CLI_SCHEMA_VERSION 1
 
 enum cli_format {
@@ -25,22 +25,22 @@ enum cli_format {
     CLI_FORMAT_STREAM_JSON,
 };
 
-/* One call of a command: lives as long as cli_main. */
+/* One call of a command; lives as long as cli_main. */
 struct cli_call {
-    const struct cli_command *command; /* NULL: none was named, or an unknown one */
-    enum cli_format asked;             /* by the command line, anywhere: for usage errors */
-    enum cli_format format;            /* of the answer */
+    const struct cli_command *command; /* NULL if the name is missing or unknown */
+    enum cli_format asked;  /* requested anywhere on the command line; for usage errors */
+    enum cli_format format; /* of the answer */
     int count;
     char **arguments; /* [0] is the command's name */
-    char **rest;      /* of a command that passes them on: those of another program; else NULL */
+    char **rest;      /* another program's command line, if the command passes one on; else NULL */
 };
 
-/* The program: runs what the command line says, and returns the exit code. */
+/* The program: runs the command line and returns the exit code. */
 int cli_main(int count, char **arguments);
 
 /* ---- command.c ------------------------------------------------------------------------------- */
 
-/* NULL: no such command, and `*error` says so, with a suggestion. */
+/* Returns NULL and sets `*error`, with a suggestion, if there is no such command. */
 const struct cli_command *cli_command_find(const char *name, struct bl_error *error);
 
 int cli_acp_run(struct cli_call *call);
@@ -52,15 +52,21 @@ int cli_cell_run(struct cli_call *call);
 int cli_chat_run(struct cli_call *call);
 int cli_feature_run(struct cli_call *call);
 int cli_ps_run(struct cli_call *call);
+int cli_inject_run(struct cli_call *call);
 int cli_route_run(struct cli_call *call);
 int cli_run_run(struct cli_call *call);
 int cli_script_run(struct cli_call *call);
 int cli_session_run(struct cli_call *call);
 int cli_tool_run(struct cli_call *call);
+int cli_commands_run(struct cli_call *call);
 int cli_tools_run(struct cli_call *call);
 int cli_debug_run(struct cli_call *call);
 int cli_watch_run(struct cli_call *call);
 int cli_hold_run(struct cli_call *call);
+int cli_init_run(struct cli_call *call);
+int cli_config_run(struct cli_call *call);
+int cli_login_run(struct cli_call *call);
+int cli_logout_run(struct cli_call *call);
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 
@@ -69,8 +75,11 @@ int cli_help_print(struct cli_call *call, const struct cli_command *command);
 /* The same as text, in lines of at most 80 columns. */
 void cli_help_write(struct bl_buffer *out, const struct cli_command *command);
 int cli_help_run(struct cli_call *call);
+/* Prints the version. Returns the exit code. */
+int cli_version_print(const struct cli_call *call);
+int cli_version_run(struct cli_call *call);
 
-/* What cli_options_read returns where help is asked for. */
+/* Returned by cli_options_read if help is requested. */
 #define CLI_OPTION_HELP 1
 
 /* ---- complete.c ------------------------------------------------------------------------------ */
@@ -81,60 +90,64 @@ int cli_complete_run(int count, char **arguments);
 
 /* ---- option.c -------------------------------------------------------------------------------- */
 
-/* Reads the command line by the command's table into its struct, `into`: what is not given stays as
- * it is. Lists are made in the arena (NULL: the command has none). 0; CLI_OPTION_HELP: help is
- * asked for; else what is wrong, a usage error. */
+/* Reads the command line into the command's struct, `into`, as its table describes. Members whose
+ * option is not given stay unchanged. Lists are allocated in the arena (NULL if the command has
+ * none). Returns 0, CLI_OPTION_HELP if help is requested, or the code of a usage error. */
 int cli_options_read(struct cli_call *call, void *into, struct bl_arena *arena,
                      struct bl_error *error);
-/* A value that cannot be used: sets `*error`, returns BL_EINVAL. `name` is "--timeout", or "FILE"
- * of an operand. */
+/* Refuses a value: sets `*error` and returns BL_EINVAL. `name` is "--timeout", or "FILE" for an
+ * operand. */
 int cli_value_refuse(const char *name, const char *value, const char *expected,
                      struct bl_error *error);
-/* An operand that nobody asked for: the same. `hint` NULL: the usual one. */
+/* Refuses a surplus operand in the same way. `hint` is NULL for the default hint. */
 int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *error);
 
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
-/* The format that a command line asks for, whatever else it says: CLI_FORMAT_TEXT unless --json or
- * --output-format json|stream-json stands before a lone "--". */
+/* Returns the format that a command line asks for, even if the rest of it is wrong: CLI_FORMAT_TEXT
+ * unless it has --json or --output-format json|stream-json before a lone "--". */
 enum cli_format cli_format_asked(int count, char *const *values);
-extern const struct bl_names cli_json_formats; /* of enum cli_format, all but text */
+extern const struct bl_names cli_json_formats; /* of enum cli_format, except text */
 
 /* ---- loop.c ---------------------------------------------------------------------------------- */
 
-/* For commands that start processes: orphans come to us, and a tool cannot look into us. */
+/* For commands that start processes: adopts orphans, and keeps tools from inspecting this process.
+ */
 void cli_processes_begin(void);
-/* Runs `main` as a fiber on a loop of its own, and returns what it returned. */
+/* Runs `main` as a fiber on a loop of its own and returns its result. */
 int cli_loop_run(const char *name, int (*main)(void *argument), void *argument,
                  struct bl_error *error);
 
 /* ---- log.c ----------------------------------------------------------------------------------- */
 
-/* Switches the log on as BELAY_LOG and BELAY_LOG_FILE say; a wrong value is a warning. */
+/* Opens the log as BELAY_LOG and BELAY_LOG_FILE say; warns of an invalid value. */
 void cli_log_open(void);
-/* Logs every decision, unless BELAY_LOG says what is logged. */
+/* Logs every decision, unless BELAY_LOG is set. */
 void cli_log_verbose(void);
-/* Before something is drawn on the terminal: a log that would go there goes to a file instead.
- * True: it does from now on, and `out` has its path. */
+/* True if the log goes to a terminal on standard error. */
+bool cli_log_on_terminal(void);
+/* Call before drawing on the terminal: redirects a log that would go there to a file. Returns true
+ * and writes the path to `out` if the log was redirected. */
 bool cli_log_aside(char *out, size_t out_size);
 struct bl_nursery;
-/* From now on SIGUSR1 writes the description of all fibers to where the log goes. */
+/* From now on, SIGUSR1 writes the description of all fibers to the log's destination. */
 void cli_describe_on_signal(struct bl_nursery *nursery);
 
 /* ---- envelope.c ------------------------------------------------------------------------------ */
 
-/* The members that every envelope has; with the error that may be in place of an answer. */
+/* The members that every envelope has; the second also has the error that may replace an answer. */
 extern const struct bl_record cli_head_record, cli_envelope_record;
-/* Member "error" alone, from a struct bl_error. */
+/* Only the member "error", from a struct bl_error. */
 extern const struct bl_record cli_failure_record;
 
-/* The answer to one command line. docs/schemas/NAME.json is made of it, NAME that of the record. */
+/* The answer to one command line. docs/schemas/NAME.json is generated from it; NAME is the record's
+ * name. */
 struct cli_answer {
-    struct bl_record record;           /* what it adds to the members of every envelope */
-    const char *of;                    /* "session list": the command line */
-    const struct bl_numbers *exits;    /* exit codes; NULL: 0 alone; none in it: any */
-    const struct bl_record *failure;   /* in its place; NULL: cli_failure_record */
-    const struct bl_numbers *failures; /* exit codes with that; NULL: 1 and 2 */
+    struct bl_record record;           /* the members besides those of every envelope */
+    const char *of;                    /* the command line: "session list" */
+    const struct bl_numbers *exits;    /* exit codes; NULL means 0 only, an empty list means any */
+    const struct bl_record *failure;   /* the answer on failure; NULL for cli_failure_record */
+    const struct bl_numbers *failures; /* exit codes on failure; NULL for 1 and 2 */
     enum {
         CLI_ANSWER_JSON,
         CLI_ANSWER_STREAM,
@@ -144,54 +157,55 @@ struct cli_answer {
 
 extern const struct bl_numbers cli_exits_failing; /* 0 and 1 */
 extern const struct bl_numbers cli_exits_any;
-extern const struct bl_numbers cli_exits_running; /* of a run that began: it may be stopped */
+extern const struct bl_numbers cli_exits_running; /* of a run that started and may be stopped */
 
-/* Writes the one line: the members of every envelope, then those of that record. BL_ELIMIT: it does
- * not fit. */
+/* Writes one line: the members of every envelope, then those of the record. BL_ELIMIT if the line
+ * does not fit. */
 int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exit_code,
                      const struct bl_record *record, const void *from);
-/* Prints the envelope with the members of that record. Returns the exit code of the process:
- * `exit_code`, unless the line could not be written. */
+/* Prints the envelope with the members of the record. Returns the exit code of the process:
+ * `exit_code`, or another one if the line cannot be written. */
 int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
                      const void *from);
 
-/* The same to a run's output, of any size. One that cannot be written is an error there, and in the
- * exit code. */
+/* The same for a run's output, of any size. If the answer cannot be written, an error is written
+ * instead and `*exit_code` changes. */
 struct cli_stream;
 void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                        const struct bl_record *record, const void *from);
 
-/* Says what went wrong, in the format of the answer, and returns the exit code. */
+/* Reports an error in the format of the answer and returns the exit code. */
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code);
-/* The same for a wrong command line: in the format that it asked for anywhere, exit code 2. */
+/* The same for a usage error: in the format requested anywhere on the command line, with exit code
+ * 2. */
 int cli_fail_usage(struct cli_call *call, const struct bl_error *error);
-/* That of its kind (cli_error_kinds). */
+/* Returns the exit code of the error's kind (cli_error_kinds). */
 int cli_error_exit_code(const struct bl_error *error);
-/* What went wrong before the command line was read to its end, whatever it is. */
+/* Reports any error that occurs before the whole command line is read. */
 int cli_fail_early(struct cli_call *call, const struct bl_error *error);
 
 /* ---- receipt.c ------------------------------------------------------------------------------- */
 
-/* bl_receipt_row_line of a receipt of any origin. */
+/* bl_receipt_row_line for a receipt from any source. */
 void cli_receipt_line(const struct bl_json *receipt, struct bl_buffer *out);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 
-/* For the start of the program: what is opened later never becomes standard output, and writing to
- * a reader that is gone is an error, not a signal. */
+/* Call at the start of the program: a file opened later never becomes standard output, and writing
+ * to a closed pipe is an error, not a signal. */
 void cli_streams_prepare(void);
-/* Writes all of it to standard output; returns `exit_code`, or the one that says why it could not.
- * Where that is a terminal, what a terminal would obey is shown escaped. */
+/* Writes all of the text to standard output. Returns `exit_code`, or the exit code for a failed
+ * write. On a terminal, control sequences are shown escaped. */
 int cli_print(const struct cli_call *call, struct bl_text text, int exit_code);
-/* The same as it is: JSON, and text with colours of our own in which words of others are harmless.
- */
+/* The same without escaping: for JSON, and for text with our own colours whose foreign parts are
+ * already escaped. */
 int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_code);
-/* One line on standard error: "belay doctor: message; hint". Control characters do not get through.
- */
+/* Writes "belay doctor: message" to standard error and, if the error has a hint, a line "hint: …".
+ * Control characters are escaped. */
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
-/* Writes to standard error; what a terminal would obey is shown escaped, wherever that goes. */
+/* Writes to standard error; control sequences are shown escaped, on a terminal or not. */
 void cli_remark(struct bl_text text);
-/* True when standard output is a terminal whose user wants colours. */
-bool cli_colour_wanted(void);
+/* True if the descriptor is a terminal and the environment allows colours. */
+bool cli_colour_wanted(int fd);
 
 #endif

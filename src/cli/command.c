@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/command/hold.h"
 #include "cli/table/commands.h"
 
 static const struct command_entry {
@@ -11,10 +12,12 @@ static const struct command_entry {
     {&cli_chat_command, cli_chat_run},
     {&cli_bootstrap_command, cli_bootstrap_run},
     {&cli_session_command, cli_session_run},
+    {&cli_commands_command, cli_commands_run},
     {&cli_route_command, cli_route_run},
     {&cli_tools_command, cli_tools_run},
     {&cli_tool_command, cli_tool_run},
     {&cli_ps_command, cli_ps_run},
+    {&cli_inject_command, cli_inject_run},
     {&cli_cancel_command, cli_cancel_run},
     {&cli_debug_command, cli_debug_run},
     {&cli_watch_command, cli_watch_run},
@@ -23,9 +26,14 @@ static const struct command_entry {
     {&cli_acp_command, cli_acp_run},
     {&cli_mcp_command, cli_mcp_run},
     {&cli_hold_command, cli_hold_run},
+    {&cli_init_command, cli_init_run},
+    {&cli_config_command, cli_config_run},
+    {&cli_login_command, cli_login_run},
+    {&cli_logout_command, cli_logout_run},
     {&cli_script_command, cli_script_run},
     {&cli_doctor_command, cli_doctor_run},
     {&cli_help_command, cli_help_run},
+    {&cli_version_command, cli_version_run},
 };
 
 static const struct command_entry *command_find(const char *name, struct bl_error *error)
@@ -40,10 +48,14 @@ static const struct command_entry *command_find(const char *name, struct bl_erro
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", name, "unknown command '%s'",
                  name);
-    if (suggestion.best != NULL)
+    const char *ours = cli_other_name(&cli_program_command, name);
+    if (ours != NULL)
+        bl_error_hint(error, "use '%s'", ours);
+    else if (suggestion.best != NULL)
         bl_error_hint(error, "did you mean '%s'?", suggestion.best);
     else
-        bl_error_hint(error, "'belay --help' lists the commands");
+        bl_error_hint(error, "'belay --help' lists the commands; for a prompt of one word write "
+                             "'belay -- WORD'");
     return NULL;
 }
 
@@ -67,32 +79,62 @@ static int run_command(struct cli_call *call, const char *name, int count, char 
     return entry->run(call);
 }
 
-/* A command has the option whose name this is. */
-static bool command_has_option(const struct cli_command *command, const char *name)
-{
-    struct cli_cursor cursor = {0};
-    const struct cli_option *row;
-
-    while ((row = cli_option_next(command->options, &cursor)) != NULL) {
-        if (strcmp(row->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* An option of some command that stands before the command's name gets a hint of its own. */
+/* Replaces the hint if a command's option precedes the command's name. */
 static void hint_misplaced(struct bl_error *error)
 {
     bool is_long = strncmp(error->target, "--", 2) == 0;
 
     for (size_t i = 0; i < BL_COUNT(entries) && is_long; i++) {
-        if (!command_has_option(entries[i].command, error->target + 2))
+        if (!cli_command_has_option(entries[i].command, error->target + 2))
             continue;
         error->hint[0] = '\0';
         bl_error_hint(error, "options follow the command: 'belay %s %s'", entries[i].command->name,
                       error->target);
         return;
     }
+}
+
+static bool at_terminal(void)
+{
+    return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+}
+
+/* No command has a blank in its name. A prompt of one word must follow "--", so that a mistyped
+ * command is not taken for a prompt. */
+static bool is_prompt(const char *word)
+{
+    return word[strcspn(word, " \t\n")] != '\0';
+}
+
+/* `words` begin with the prompt. On a terminal it starts a chat, otherwise a run. */
+static int run_prompt(struct cli_call *call, int count, char **words)
+{
+    static char chat[] = "chat", run[] = "run";
+    char *name = at_terminal() && call->asked == CLI_FORMAT_TEXT ? chat : run;
+    char **arguments = bl_alloc(((size_t)count + 2) * sizeof *arguments);
+
+    arguments[0] = name;
+    memcpy(arguments + 1, words, (size_t)count * sizeof *words);
+    arguments[count + 1] = NULL;
+    int exit_code = run_command(call, name, count + 1, arguments);
+    bl_free(arguments);
+    return exit_code;
+}
+
+/* For a call by the name of timeout(1). */
+static int run_as_timeout(struct cli_call *call, int count, char **arguments)
+{
+    if (count == 2 && strcmp(arguments[1], "--version") == 0)
+        return cli_print(call, BL_TEXT("timeout (belay " BELAY_VERSION ")\n"), 0);
+    return run_command(call, "hold", count, arguments);
+}
+
+/* `belay -c` and `belay -r ID` are options of chat. */
+static bool names_session(const char *word)
+{
+    return strcmp(word, "-c") == 0 || strcmp(word, "--continue") == 0 ||
+           strncmp(word, "-r", 2) == 0 || strcmp(word, "--resume") == 0 ||
+           strncmp(word, "--resume=", sizeof "--resume=" - 1) == 0;
 }
 
 int cli_main(int count, char **arguments)
@@ -105,13 +147,16 @@ int cli_main(int count, char **arguments)
 
     cli_streams_prepare();
     cli_log_open();
+    if (count > 0 && hold_is_timeout(arguments[0]))
+        return run_as_timeout(&call, count, arguments);
     if (count < 2)
-        return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1
-                   ? run_command(&call, "chat", 1, (char *[]){(char[]){"chat"}, NULL})
-                   : cli_help_print(&call, NULL);
-    /* What users of agent command lines type. */
+        return at_terminal() ? run_command(&call, "chat", 1, (char *[]){(char[]){"chat"}, NULL})
+                             : cli_help_print(&call, NULL);
+    /* Common in the command lines of other agents. */
     if (strcmp(arguments[1], "-p") == 0 || strcmp(arguments[1], "--print") == 0)
         return run_command(&call, "run", count - 1, arguments + 1);
+    if (names_session(arguments[1]))
+        return run_command(&call, "chat", count, arguments);
     if (strcmp(arguments[1], "__complete") == 0)
         return cli_complete_run(count - 2, arguments + 2);
     int code = cli_options_read(&program, &options, NULL, &error);
@@ -120,9 +165,12 @@ int cli_main(int count, char **arguments)
         return cli_fail_usage(&call, &error);
     }
     if (options.version)
-        return cli_print(&call, BL_TEXT("belay " BELAY_VERSION "\n"), 0);
+        return cli_version_print(&call);
     if (code == CLI_OPTION_HELP || program.rest == NULL)
         return cli_help_print(&call, NULL);
-    return run_command(&call, program.rest[0], count - (int)(program.rest - arguments),
-                       program.rest);
+    int left = count - (int)(program.rest - arguments);
+    bool marked = strcmp(program.rest[-1], "--") == 0;
+    if (!marked && !is_prompt(program.rest[0]))
+        return run_command(&call, program.rest[0], left, program.rest);
+    return run_prompt(&call, left + marked, program.rest - marked);
 }

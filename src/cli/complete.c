@@ -1,17 +1,16 @@
 /* Design notes.
  *
- * `belay __complete POSITION WORD...` is what the completions of bash, zsh and fish ask: WORD... is
- * the command line, the program first, and POSITION the index of the word under the cursor. The
- * answer has a line for each candidate, "VALUE<tab>description", and for what the shell itself
- * completes best a line that begins with a colon:
+ * The completions of bash, zsh and fish call `belay __complete POSITION WORD...`: WORD... is the
+ * command line, including the program, and POSITION the index of the word under the cursor. The
+ * answer has one line for each candidate, "VALUE<tab>description", and a line that begins with a
+ * colon for values that the shell completes itself:
  *
- *     :files PREFIX      files, behind PREFIX, which may be empty
+ *     :files PREFIX      files, after PREFIX, which may be empty
  *     :folders PREFIX    the same for folders
  *     :command INDEX     the words from INDEX on are the command line of another program
  *
- * So the shells know no option of ours: the tables do. What only the running system knows
- * (sessions, running work, tools) is asked of the commands that list it, with their JSON, in this
- * process. */
+ * So the scripts for the shells contain no options: these are only in the tables. Sessions, running
+ * work and tools come from the JSON of the commands that list them, run in this process. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <belay/feature.h>
 #include <belay/git.h>
 #include <belay/proc.h>
 
@@ -31,10 +31,10 @@
 
 struct completion {
     const struct cli_command *command;
-    int verb; /* -1: none yet */
+    int verb; /* -1 if none yet */
     const char *current;
-    const char *prefix; /* what stands before the value in the current word: "--store=" */
-    const char *store;  /* --store, --session and --socket so far; NULL: not given */
+    const char *prefix; /* part of the current word before the value: "--store=" */
+    const char *store;  /* --store, --session and --socket so far; NULL if not given */
     const char *session;
     const char *socket;
     struct bl_arena arena;
@@ -88,9 +88,9 @@ static void complete_options(struct completion *completion, const struct cli_com
     }
 }
 
-/* ---- What belay itself knows ----------------------------------------------------------------- */
+/* ---- Candidates from belay itself ------------------------------------------------------------ */
 
-/* The standard output of a command of ours, in the arena. */
+/* Runs a belay command and returns its standard output, in the arena. */
 static struct bl_text complete_run(struct completion *completion, char **words, int count)
 {
     int kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3),
@@ -115,7 +115,7 @@ static struct bl_text complete_run(struct completion *completion, char **words, 
     return output;
 }
 
-/* Offers every string that is a member of that name, anywhere in the value. */
+/* Offers the string of every member of that name, at any depth. */
 static void complete_members(struct completion *completion, const struct bl_json *value,
                              const char *member)
 {
@@ -129,7 +129,8 @@ static void complete_members(struct completion *completion, const struct bl_json
     }
 }
 
-/* The words end in NULL; `members` are separated by blanks. */
+/* Runs the command `ask`, which ends in NULL, and offers the strings of `members`, which are
+ * separated by blanks. */
 static void complete_ask(struct completion *completion, const char *const *ask, const char *members)
 {
     char *words[COMPLETE_WORDS + 6] = {(char[]){"belay"}};
@@ -149,7 +150,7 @@ static void complete_ask(struct completion *completion, const char *const *ask, 
         complete_members(completion, answer, bl_arena_text(&completion->arena, name).data);
 }
 
-/* An option that goes along, if it was given. */
+/* Passes an option on if it was given. */
 #define COMPLETE_WITH(option, value) (value) != NULL ? (option) : NULL, (value)
 #define COMPLETE_STORE(completion)   COMPLETE_WITH("--store", (completion)->store)
 
@@ -193,12 +194,12 @@ static void complete_cells(struct completion *completion)
     complete_ask(completion, words, "cell_id");
 }
 
-/* ---- What the repository knows --------------------------------------------------------------- */
+/* ---- Candidates from the repository ---------------------------------------------------------- */
 
 struct complete_git {
     struct completion *completion;
     const char *const *arguments;
-    struct bl_text output; /* without its last LF; empty: git has failed */
+    struct bl_text output; /* without its last LF; empty if git failed */
 };
 
 static int complete_git_main(void *argument)
@@ -242,29 +243,17 @@ static void complete_revisions(struct completion *completion)
         complete_offer(completion, bl_arena_text(&completion->arena, ref).data, NULL);
 }
 
-/* Ids of the plans of this repository. */
+/* Offers the ids of the plans of this repository. */
 static void complete_plans(struct completion *completion)
 {
-    static const char *const folders[] = {".belay/features", ".guardkit/features"};
-    struct bl_text top =
-        complete_ask_git(completion, BL_GIT_ARGUMENTS("rev-parse", "--show-toplevel"));
+    char directory[PATH_MAX];
+    const char *top;
 
-    for (size_t i = 0; i < BL_COUNT(folders) && top.size > 0; i++) {
-        struct bl_text path =
-            bl_arena_printf(&completion->arena, BL_TEXT_FORMAT "/%s", BL_TEXT_ARG(top), folders[i]);
-        DIR *folder = opendir(path.data);
-        struct dirent *entry;
-        while (folder != NULL && (entry = readdir(folder)) != NULL) {
-            struct bl_text name = bl_text_from(entry->d_name);
-            size_t end = bl_text_ends_with(name, BL_TEXT(".yaml"))  ? 5
-                         : bl_text_ends_with(name, BL_TEXT(".yml")) ? 4
-                                                                    : 0;
-            name.size -= end;
-            if (end > 0)
-                complete_offer(completion, bl_arena_text(&completion->arena, name).data, NULL);
-        }
-        if (folder != NULL)
-            closedir(folder);
+    if (getcwd(directory, sizeof directory) != NULL &&
+        bl_plan_repository(&completion->arena, directory, &top, NULL) == 0) {
+        const char *const *ids = bl_plan_ids(&completion->arena, top);
+        for (size_t i = 0; ids[i] != NULL; i++)
+            complete_offer(completion, ids[i], NULL);
     }
     complete_say(completion, "files", "");
 }
@@ -291,7 +280,7 @@ static void complete_value(struct completion *completion, const struct cli_optio
     case CLI_COMPLETE_NOTHING: break;
     case CLI_COMPLETE_FILES: complete_say(completion, "files", ""); break;
     case CLI_COMPLETE_FOLDERS: complete_say(completion, "folders", ""); break;
-    case CLI_COMPLETE_PROGRAMS: break; /* of a command that passes them on */
+    case CLI_COMPLETE_PROGRAMS: break; /* only for a command that passes them on */
     case CLI_COMPLETE_COMMANDS: complete_commands(completion); break;
     case CLI_COMPLETE_PROVIDERS: complete_provider(completion); break;
     case CLI_COMPLETE_SESSIONS:
@@ -353,7 +342,7 @@ static int complete_verb(const struct cli_command *command, const char *word)
     return -1;
 }
 
-/* The word under the cursor is an operand: the verb, or number `index` of those behind it. */
+/* Completes an operand under the cursor: the verb, or operand `index` after it. */
 static void complete_operand(struct completion *completion, size_t index)
 {
     const struct cli_command *command = completion->command;
@@ -399,7 +388,7 @@ static void complete_words(struct completion *completion, const char *const *wor
             return;
         } else if (completion->command->verbs != NULL && completion->verb < 0) {
             completion->verb = complete_verb(completion->command, word);
-            operands += completion->verb < 0; /* an unknown one: nothing fits */
+            operands += completion->verb < 0; /* an unknown verb: nothing matches */
         } else {
             operands++;
         }

@@ -10,7 +10,7 @@
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* `word` as it is, `several words` in quotes. */
+/* Removes the markup: `word` stays plain, `several words` get quotes. */
 static void help_unmark(struct bl_buffer *out, struct bl_text text)
 {
     bool quoted = false;
@@ -36,8 +36,8 @@ static void help_unmark(struct bl_buffer *out, struct bl_text text)
     }
 }
 
-/* In lines of 80 columns, from column `at` on, each further line behind `indent` blanks; ends in
- * LF. */
+/* Writes lines of at most 80 columns. The first starts at column `at`, the others are indented by
+ * `indent` blanks. Ends in LF. */
 static void help_wrap(struct bl_buffer *out, struct bl_text text, size_t at, size_t indent)
 {
     BL_AUTO_BUFFER(plain, HELP_MAX);
@@ -63,8 +63,8 @@ static void help_wrap(struct bl_buffer *out, struct bl_text text, size_t at, siz
     bl_buffer_append_byte(out, '\n');
 }
 
-/* `left` behind `margin` blanks, and the text beside it from `column` on; below it where `left` is
- * too wide. */
+/* Writes `left` after `margin` blanks, and the text from `column` on: beside `left`, or below it if
+ * `left` is too wide. */
 static void help_row(struct bl_buffer *out, struct bl_text left, size_t margin, size_t column,
                      struct bl_text text)
 {
@@ -78,7 +78,7 @@ static void help_row(struct bl_buffer *out, struct bl_text left, size_t margin, 
     help_wrap(out, text, column, column);
 }
 
-/* The column beside the widest term. */
+/* Returns the column to the right of the widest term. */
 static size_t help_term_column(const char *text, size_t margin)
 {
     struct cli_piece piece;
@@ -149,7 +149,7 @@ static void help_option(struct bl_buffer *out, const struct cli_command *command
     help_row(out, bl_text_from(left), 2, OPTION_AT, bl_text_from(text));
 }
 
-/* Options in no group come first. */
+/* Writes the options outside of groups, or with `grouped` those in groups. */
 static void help_options(struct bl_buffer *out, const struct cli_command *command, bool grouped)
 {
     const struct cli_option *option, *heading = NULL;
@@ -226,4 +226,22 @@ int cli_help_run(struct cli_call *call)
     if (code == 0 && options.topic != NULL)
         topic = cli_command_find(options.topic, &error);
     return error.code != 0 ? cli_fail_usage(call, &error) : cli_help_print(call, topic);
+}
+
+/* ---- The version ----------------------------------------------------------------------------- */
+
+int cli_version_print(const struct cli_call *call)
+{
+    return cli_print(call, BL_TEXT("belay " BELAY_VERSION "\n"), CLI_EXIT_OK);
+}
+
+int cli_version_run(struct cli_call *call)
+{
+    struct bl_error error = {0};
+    int nothing;
+
+    int code = cli_options_read(call, &nothing, NULL, &error);
+    if (code == CLI_OPTION_HELP)
+        return cli_help_print(call, call->command);
+    return code != 0 ? cli_fail_usage(call, &error) : cli_version_print(call);
 }

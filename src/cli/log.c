@@ -1,6 +1,6 @@
 /* The log of this process, and the description of its fibers on SIGUSR1. Both go to the same place:
- * BELAY_LOG_FILE, or standard error, or, where something is drawn on the terminal, a file in the
- * runtime folder. */
+ * to BELAY_LOG_FILE; else to standard error or, while belay draws on that terminal, to a file in
+ * the runtime folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 #define PATH_SIZE       1024
 #define DESCRIPTION_MAX ((size_t)2 << 20)
 
-/* Process-wide, as the log is. -1: standard error is in use for a screen, and nothing was written
- * beside it yet. */
+/* Process-wide, as the log is. -1 while standard error is a screen and the log file is not open
+ * yet. */
 static int log_fd = STDERR_FILENO;
 
 static void log_warn(const char *name, const char *message, const char *hint)
@@ -81,16 +81,26 @@ void cli_log_verbose(void)
         bl_log_set_levels(bl_names_get(&bl_log_level_names, BL_LOG_DEBUG), NULL);
 }
 
+static bool log_is_on(void)
+{
+    for (size_t i = 0; i < BL_LOG_ROOM_COUNT; i++)
+        if (bl_log_on((enum bl_log_room)i, BL_LOG_ERROR))
+            return true;
+    return false;
+}
+
+bool cli_log_on_terminal(void)
+{
+    return log_fd == STDERR_FILENO && isatty(STDERR_FILENO) == 1 && log_is_on();
+}
+
 bool cli_log_aside(char *out, size_t out_size)
 {
     char path[PATH_SIZE];
-    bool on = false;
     if (log_fd != STDERR_FILENO || isatty(STDERR_FILENO) != 1)
         return false;
     log_fd = -1;
-    for (size_t i = 0; i < BL_LOG_ROOM_COUNT; i++)
-        on = on || bl_log_on((enum bl_log_room)i, BL_LOG_ERROR);
-    if (on)
+    if (log_is_on())
         log_fd = log_open_aside(path);
     if (log_fd < 0)
         return false;

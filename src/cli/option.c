@@ -1,9 +1,9 @@
 /* Design notes.
  *
- * A command line is read twice: the first walk takes it apart into options with their arguments and
- * operands; then, when the verb is known, each option is looked up among those that the verb has,
- * and its value is checked and stored. So the verb may stand behind its options, and two verbs may
- * have an option of the same name with different values. */
+ * A command line is read in two passes. The first splits it into options with their arguments, and
+ * operands. When the verb is known, the second looks up each option among those of the verb, and
+ * checks and stores its value. So the verb may follow its options, and two verbs may have an option
+ * of the same name with different values. */
 #include "table/option.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@ struct option_reader {
     struct cli_call *call;
     const struct cli_command *command;
     char *into;
-    struct bl_arena *arena; /* for lists; NULL: there are none */
+    struct bl_arena *arena; /* for lists; NULL if the command has none */
     struct bl_arena own;
     struct option_given *given;
     size_t given_count;
@@ -32,7 +32,7 @@ struct option_reader {
     struct bl_error *error;
 };
 
-/* Adds what was meant, or else the hint; returns BL_EINVAL. */
+/* Adds the suggestion `meant` or else the hint; returns BL_EINVAL. */
 static int option_hint(struct bl_error *error, const char *meant, const char *hint)
 {
     if (meant != NULL)
@@ -57,9 +57,9 @@ int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *e
     return option_hint(error, NULL, hint != NULL ? hint : "--help shows the usage");
 }
 
-/* ---- The first walk -------------------------------------------------------------------------- */
+/* ---- The first pass -------------------------------------------------------------------------- */
 
-/* Any row of that name, whatever verb has it. */
+/* Returns the first row with that name or letter, of any verb. */
 static const struct cli_option *option_find(const struct cli_command *command, struct bl_text name,
                                             char letter)
 {
@@ -87,13 +87,18 @@ static int option_unknown(const struct option_reader *reader, struct bl_text nam
         bl_suggestion_offer(&suggestion, row->name);
     bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", word,
                  "unknown option '%s'", word);
+    const char *ours = cli_other_name(reader->command, word);
+    if (ours != NULL) {
+        bl_error_hint(reader->error, "use '%s'", ours);
+        return BL_EINVAL;
+    }
     if (suggestion.best != NULL)
         snprintf(best, sizeof best, "--%s", suggestion.best);
     return option_hint(reader->error, suggestion.best != NULL ? best : NULL,
                        "--help lists the options");
 }
 
-/* Takes one down. Returns 0, CLI_OPTION_HELP, or what is wrong. */
+/* Records one option. Returns 0, CLI_OPTION_HELP, or an error. */
 static int option_give(struct option_reader *reader, const struct cli_option *row,
                        const char *shown, const char *value)
 {
@@ -104,10 +109,36 @@ static int option_give(struct option_reader *reader, const struct cli_option *ro
                      "option '--%s' takes no argument", row->name);
         return BL_EINVAL;
     }
-    if (cli_option_takes(row) && value == NULL && !row->optional)
+    if (cli_option_takes(row) && value == NULL && !row->optional && !row->bare)
         return bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", shown,
                             "option '%s' needs an argument", shown);
     reader->given[reader->given_count++] = (struct option_given){row->name, value};
+    return 0;
+}
+
+/* Takes the next word as the argument, if there is one. Names and files that begin with a dash must
+ * be written with '=': without it, such a word is taken for the next option, and the argument for
+ * missing. */
+static int option_take_next(struct option_reader *reader, const struct cli_option *row,
+                            const char *shown, int *index, const char **ret_value)
+{
+    const char *word;
+
+    if (!cli_option_takes(row) || row->optional || *index + 1 >= reader->call->count)
+        return 0;
+    word = reader->call->arguments[*index + 1];
+    if (row->bare && word[0] == '-')
+        return 0;
+    if ((row->type == CLI_TYPE_NAME || row->type == CLI_TYPE_PATH) && word[0] == '-' &&
+        word[1] != '\0') {
+        bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", shown,
+                     "option '%s' needs an argument, but '%.100s' looks like an option", shown,
+                     word);
+        bl_error_hint(reader->error, "if it is the argument, write '--%s=%.100s'", row->name, word);
+        return BL_EINVAL;
+    }
+    *ret_value = word;
+    ++*index;
     return 0;
 }
 
@@ -123,13 +154,12 @@ static int option_take_long(struct option_reader *reader, int *index)
     if (row == NULL)
         return option_unknown(reader, name);
     const char *value = equals != NULL ? equals + 1 : NULL;
-    if (value == NULL && cli_option_takes(row) && !row->optional &&
-        *index + 1 < reader->call->count)
-        value = reader->call->arguments[++*index];
-    return option_give(reader, row, word, value);
+    int code = value == NULL ? option_take_next(reader, row, word, index, &value) : 0;
+    return code == 0 ? option_give(reader, row, word, value) : code;
 }
 
-/* Letters together; the rest of the word is the argument of one that has one. */
+/* Takes a word of letters; after an option with an argument, the rest of the word is its argument.
+ */
 static int option_take_letters(struct option_reader *reader, int *index)
 {
     const char *word = reader->call->arguments[*index];
@@ -147,9 +177,9 @@ static int option_take_letters(struct option_reader *reader, int *index)
         if (cli_option_takes(row)) {
             if (at[1] != '\0')
                 value = at + 1;
-            else if (*index + 1 < reader->call->count)
-                value = reader->call->arguments[++*index];
-            return option_give(reader, row, shown, value);
+            else
+                code = option_take_next(reader, row, shown, index, &value);
+            return code == 0 ? option_give(reader, row, shown, value) : code;
         }
         code = option_give(reader, row, shown, NULL);
     }
@@ -182,7 +212,7 @@ static int option_walk(struct option_reader *reader)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* Bytes, or units of 1024, its square and its cube: from 1 on. */
+/* Parses a number of bytes from 1 on, with an optional unit: K, M or G, powers of 1024. */
 static bool option_parse_bytes(const char *value, uint64_t *ret_bytes)
 {
     static const char units[] = "KMG";
@@ -204,7 +234,7 @@ static bool option_parse_bytes(const char *value, uint64_t *ret_bytes)
     return true;
 }
 
-/* Decimal digits alone, that fit 64 bits. */
+/* Accepts only decimal digits, and only a number that fits 64 bits. */
 static bool option_parse_count(const struct cli_option *row, const char *value, uint64_t *ret_count)
 {
     uint64_t count = 0;
@@ -222,7 +252,7 @@ static bool option_parse_count(const struct cli_option *row, const char *value, 
            count <= (row->most != 0 ? row->most : UINT64_MAX);
 }
 
-/* Digits, with a decimal point or without: no sign, no exponent, no name of a number. */
+/* Accepts digits with an optional decimal point: no sign, no exponent, no "inf" or "nan". */
 static bool option_parse_number(const struct cli_option *row, const char *value, double *ret_number)
 {
     size_t whole = strspn(value, "0123456789");
@@ -244,7 +274,7 @@ static bool option_parse_duration(const struct cli_option *row, const char *valu
     if (bl_duration_parse(bl_text_from(value), &ns, NULL) != 0 || ns < row->least ||
         (row->most != 0 && ns > (int64_t)row->most))
         return false;
-    /* Rounded up: a time that was asked for is never none. */
+    /* Rounded up, so that a positive time never becomes 0. */
     *ret_units = unit == 1 ? (uint64_t)ns : ((uint64_t)ns + unit - 1) / unit;
     return true;
 }
@@ -284,7 +314,7 @@ static bool option_parse_choice(const struct cli_option *row, const char *value,
     return false;
 }
 
-/* `*ret_bits` as it is stored. */
+/* Checks a value; `*ret_bits` has it in the form in which it is stored. */
 static bool option_parse(const struct cli_option *row, const char *value, uint64_t *ret_bits,
                          const char **ret_near)
 {
@@ -324,7 +354,7 @@ static bool option_parse(const struct cli_option *row, const char *value, uint64
     return right;
 }
 
-/* ---- What is stored -------------------------------------------------------------------------- */
+/* ---- Storing values -------------------------------------------------------------------------- */
 
 static void option_put(char *into, const struct cli_option *row, uint64_t bits)
 {
@@ -337,7 +367,7 @@ static void option_put(char *into, const struct cli_option *row, uint64_t bits)
     }
 }
 
-/* A list ends in NULL, and has room for all that the command line could hold. */
+/* A list ends in NULL, and has room for every word of the command line. */
 static void option_append(struct option_reader *reader, const struct cli_option *row,
                           const char *value)
 {
@@ -350,7 +380,7 @@ static void option_append(struct option_reader *reader, const struct cli_option 
     (*list)[(*count)++] = value;
 }
 
-/* `shown` is what the user knows it as. */
+/* `shown` is the option's name for the user. */
 static int option_store(struct option_reader *reader, const struct cli_option *row,
                         const char *shown, const char *value)
 {
@@ -360,7 +390,7 @@ static int option_store(struct option_reader *reader, const struct cli_option *r
 
     if (row->set != 0)
         *(bool *)(void *)(reader->into + row->set - 1) = true;
-    if (row->optional && value == NULL)
+    if ((row->optional || row->bare) && value == NULL)
         return 0;
     if (!option_parse(row, value, &bits, &near)) {
         cli_option_expected(row, expected, sizeof expected);
@@ -399,6 +429,10 @@ static int option_take_verb(struct option_reader *reader)
         *(unsigned *)(void *)(reader->into + reader->command->verb_at) = (unsigned)count;
         return 0;
     }
+    if (reader->command->verb_implied && (name == NULL || suggestion.best == NULL)) {
+        reader->verb = 0;
+        return 0;
+    }
     cli_verbs_list(reader->command, ~0u, all, sizeof all);
     snprintf(hint, sizeof hint, "expected %s", all);
     if (name == NULL)
@@ -407,10 +441,15 @@ static int option_take_verb(struct option_reader *reader)
     else
         bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", name,
                      "unknown subcommand '%.100s'", name);
+    const char *ours = name != NULL ? cli_other_name(reader->command, name) : NULL;
+    if (ours != NULL) {
+        bl_error_hint(reader->error, "use '%s'", ours);
+        return BL_EINVAL;
+    }
     return option_hint(reader->error, name != NULL ? suggestion.best : NULL, hint);
 }
 
-/* The row that this verb has; NULL: it has none of that name. */
+/* Returns the verb's row of that name, or NULL if the verb has no such option. */
 static const struct cli_option *option_of_verb(const struct option_reader *reader, const char *name)
 {
     struct cli_cursor cursor = {0};
@@ -437,15 +476,14 @@ static int option_store_given(struct option_reader *reader)
             bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", shown,
                          "'%s %s' has no option '%s'", reader->command->name,
                          reader->command->verbs[reader->verb].name, shown);
-            return option_hint(reader->error, NULL,
-                               "--help says which subcommands have which options");
+            return option_hint(reader->error, NULL, "--help lists the options of each subcommand");
         }
         code = option_store(reader, row, shown, given->value);
     }
     return code;
 }
 
-/* Variables, for what was not given. */
+/* Stores the values of variables for options that are not given. */
 static int option_store_environment(struct option_reader *reader)
 {
     struct cli_cursor cursor = {0};
@@ -487,7 +525,7 @@ static int option_store_operands(struct option_reader *reader)
     return code;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- The whole command line ------------------------------------------------------------------ */
 
 static int option_read(struct option_reader *reader)
 {
@@ -509,7 +547,7 @@ int cli_options_read(struct cli_call *call, void *into, struct bl_arena *arena,
 {
     size_t room = 1;
 
-    /* Letters that stand together are several options. */
+    /* A word of several letters holds several options. */
     for (int i = 1; i < call->count; i++)
         room += 1 + strlen(call->arguments[i]);
     struct option_reader reader = {

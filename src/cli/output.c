@@ -17,7 +17,7 @@ static void cli_output_nothing(int number)
 
 void cli_streams_prepare(void)
 {
-    /* Opened the wrong way round, so that a closed stream stays an error for whoever uses it. */
+    /* Opened in the opposite direction, so that using a stream that was closed remains an error. */
     static const int flags[3] = {O_WRONLY, O_RDONLY, O_RDONLY};
 
     for (int fd = 0; fd < 3; fd++) {
@@ -27,13 +27,13 @@ void cli_streams_prepare(void)
             _exit(CLI_EXIT_FAILED);
     }
 
-    /* Caught, not ignored: what is ignored here would be ignored in every command that we start. */
+    /* Caught, not ignored: every command that we start would inherit an ignored signal. */
     struct sigaction before, caught = {.sa_handler = cli_output_nothing};
     if (sigaction(SIGPIPE, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(SIGPIPE, &caught, NULL);
 }
 
-/* All of it, also to a descriptor that somebody has set non-blocking. Returns 0 or the errno. */
+/* Writes all of the text, even if the descriptor is non-blocking. Returns 0 or the errno. */
 static int cli_output_write_all(int fd, struct bl_text text)
 {
     while (text.size > 0) {
@@ -52,8 +52,8 @@ static int cli_output_write_all(int fd, struct bl_text text)
     return 0;
 }
 
-/* A reader that has gone had enough, and is told nothing. In JSON nobody is told anything on
- * standard error: the exit code says it. */
+/* If the reader has closed the pipe, nothing is reported. With JSON, nothing is reported on
+ * standard error: the exit code tells. */
 int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_code)
 {
     int failed = cli_output_write_all(STDOUT_FILENO, text);
@@ -87,7 +87,7 @@ static void append_printable(struct bl_buffer *out, const char *string)
     bl_text_show(out, bl_text_from(string), BL_SHOW_LINE);
 }
 
-/* An option or a file that the message is about, and does not name. */
+/* True if the message is about an option or a file and does not name it. */
 static bool must_name_target(const struct bl_error *error)
 {
     bool named = strncmp(error->target, "--", 2) == 0 || error->kind == BL_KIND_FILESYSTEM;
@@ -109,7 +109,7 @@ void cli_complain(const struct cli_call *call, const struct bl_error *error)
     }
     append_printable(&line, error->message);
     if (error->hint[0] != '\0') {
-        append_printable(&line, "; ");
+        bl_buffer_append(&line, BL_TEXT("\nhint: "));
         append_printable(&line, error->hint);
     }
     bl_buffer_append_byte(&line, '\n');
@@ -121,11 +121,11 @@ void cli_remark(struct bl_text text)
     BL_AUTO_BUFFER(shown, SIZE_MAX / 2);
 
     bl_text_show(&shown, text, BL_SHOW_LINES);
-    /* Nobody is left to tell when this fails. */
+    /* There is nowhere to report a failure of this. */
     (void)cli_output_write_all(STDERR_FILENO, bl_buffer_text(&shown));
 }
 
-bool cli_colour_wanted(void)
+bool cli_colour_wanted(int fd)
 {
     const char *refused = getenv("NO_COLOR");
     const char *terminal = getenv("TERM");
@@ -134,5 +134,5 @@ bool cli_colour_wanted(void)
         return false;
     if (terminal == NULL || strcmp(terminal, "dumb") == 0)
         return false;
-    return isatty(STDOUT_FILENO) == 1;
+    return isatty(fd) == 1;
 }

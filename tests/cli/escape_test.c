@@ -1,4 +1,4 @@
-/* Text of others on a terminal: nothing in it is obeyed. */
+/* Foreign text on a terminal: its control sequences are escaped. */
 #include "stage.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 static struct run run;
 static char seen[RUN_OUTPUT_MAX];
 
-/* Runs belay with a terminal as its standard output, and returns what that got. */
+/* Runs belay with a terminal as its standard output, and returns the output. */
 static const char *on_terminal(const char *const *arguments)
 {
     struct termios modes;
@@ -49,7 +49,7 @@ static void an_answer_on_a_terminal_is_shown_escaped(void **state)
     assert_null(strstr(seen, "\u202e"));
 }
 
-static void an_answer_in_a_pipe_is_as_it_came(void **state)
+static void answer_in_a_pipe_is_not_escaped(void **state)
 {
     (void)state;
     RUN(&run, "run", "hi", "--provider", stage_script(ANSWER));
@@ -90,7 +90,7 @@ static void output_of_a_cell_on_a_terminal_is_shown_escaped(void **state)
     assert_non_null(strstr(run.out, "a\x1b[2Jb\u202e"));
 }
 
-/* Also where standard error is no terminal: it is read in logs, on terminals. */
+/* Even if standard error is not a terminal: logs are read on terminals. */
 static void warnings_are_always_shown_escaped(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void warnings_are_always_shown_escaped(void **state)
 }
 
 SUITE(escape, STAGED(an_answer_on_a_terminal_is_shown_escaped),
-      STAGED(an_answer_in_a_pipe_is_as_it_came), STAGED(json_on_a_terminal_is_whole),
+      STAGED(answer_in_a_pipe_is_not_escaped), STAGED(json_on_a_terminal_is_whole),
       STAGED(prompts_of_a_session_are_shown_escaped),
       STAGED(output_of_a_cell_on_a_terminal_is_shown_escaped),
       STAGED(warnings_are_always_shown_escaped));

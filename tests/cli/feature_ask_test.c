@@ -1,5 +1,5 @@
-/* Commands that ask a feature's runner, and its report. What is on record is written into a real
- * store; the program is the real one. */
+/* Commands that ask a feature's runner, and its report. The records are in a real store; the
+ * program is real. */
 #include "recorded.h"
 
 #include <signal.h>
@@ -10,26 +10,26 @@
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-static void F18_what_has_ended_or_does_not_run_is_said_and_no_event_comes_of_it(void **state)
+static void F18_cancel_of_ended_or_idle_work_says_so_and_makes_no_event(void **state)
 {
     (void)state;
     put(recorded_login);
     RUN(&run, "feature", "cancel", "FEAT-A/TASK-2");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "FEAT-A/TASK-2 has ended already: it is timed_out.\n");
+    assert_string_equal(run.out, "FEAT-A/TASK-2 has already ended: it is timed_out.\n");
     RUN(&run, "feature", "cancel", "TASK-3", "--json");
     const struct bl_json *answer = stage_answer(&run, "feature-cancel", 0);
     assert_true(stage_null_at(answer, "/receipt"));
     assert_false(stage_true_at(answer, "/already"));
-    assert_non_null(strstr(stage_text_at(answer, "/message"), "does not run: it is pending"));
+    assert_non_null(strstr(stage_text_at(answer, "/message"), "is not running: it is pending"));
     RUN(&run, "feature", "cancel", "FEAT-A");
-    assert_string_equal(run.out, "FEAT-A has ended already: it is failed.\n");
+    assert_string_equal(run.out, "FEAT-A has already ended: it is failed.\n");
     RUN(&run, "feature", "cancel", "TASK-22");
     assert_int_equal(run.exit_code, 1);
     assert_non_null(strstr(run.err, "did you mean 'TASK-2'?"));
     RUN(&run, "feature", "pause", "FEAT-A");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "FEAT-A does not run: nothing to pause.\n");
+    assert_string_equal(run.out, "FEAT-A is not running: nothing to pause.\n");
     RUN(&run, "feature", "extend", "FEAT-A/TASK-2", "+600s", "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "feature-extend", 1), "/error/code"),
                         "too_late");
@@ -37,10 +37,10 @@ static void F18_what_has_ended_or_does_not_run_is_said_and_no_event_comes_of_it(
     assert_int_equal(stage_size_at(stage_json(run.out), "/events"), 5);
 }
 
-/* Answers as a runner does whose answers are known. */
+/* A runner with known answers. */
 struct scripted {
-    const char *answer; /* empty: the error */
-    const char *params; /* that it was called with */
+    const char *answer; /* empty: returns the error */
+    const char *params; /* params of the call */
     unsigned calls;
 };
 
@@ -75,14 +75,15 @@ static int ask_a_runner(const struct written *written, struct bl_store_feature *
          "{\"receipt\":{\"quiet_ms\":206.1,\"survivors\":0,\"units\":[{\"kind\":\"model\"}]}}",
          "Stopped in 206 ms: 1 model call. Nothing left running.\n", 0},
         {"cancel", "TASK-1", NULL, "{\"receipt\":null,\"already\":true}",
-         "FEAT-A/TASK-1 has ended already: it is running.\n", 0},
+         "FEAT-A/TASK-1 has already ended: it is running.\n", 0},
         {"cancel", "TASK-1", NULL, "{\"receipt\":null,\"already\":false}",
-         "FEAT-A/TASK-1 is running now; there was nothing to stop.\n", 0},
+         "FEAT-A/TASK-1 is now running; there was nothing to stop.\n", 0},
         {"pause", "FEAT-A", NULL, "{\"changed\":true}",
-         "FEAT-A is paused: what runs may end its phase, and no new one begins.\n", 0},
-        {"pause", "FEAT-A", NULL, "{\"changed\":false}", "FEAT-A was paused already.\n", 0},
-        {"resume", "FEAT-A", NULL, "{\"changed\":true}", "FEAT-A goes on.\n", 0},
-        {"resume", "FEAT-A", NULL, "{\"changed\":false}", "FEAT-A is not paused: it runs.\n", 0},
+         "FEAT-A is paused: running phases may end, and no new phase starts.\n", 0},
+        {"pause", "FEAT-A", NULL, "{\"changed\":false}", "FEAT-A is already paused.\n", 0},
+        {"resume", "FEAT-A", NULL, "{\"changed\":true}", "FEAT-A continues.\n", 0},
+        {"resume", "FEAT-A", NULL, "{\"changed\":false}", "FEAT-A is not paused: it is running.\n",
+         0},
         {"extend", "FEAT-A/TASK-1", "+5s", "{\"deadline_s\":7}",
          "FEAT-A/TASK-1: the deadline is now 7 s from its start.\n", 0},
         {"extend", "FEAT-A/TASK-1", "+1.5ms", "", "belay feature: it has fired\n", 1},
@@ -118,7 +119,7 @@ static int ask_a_runner(const struct written *written, struct bl_store_feature *
     return 0;
 }
 
-static void the_runner_is_asked_and_what_it_says_is_told(void **state)
+static void runner_is_asked_and_its_answer_is_shown(void **state)
 {
     struct written written = {.id = "FEAT-A",
                               .records = {"feature", FEATURE("FEAT-A", "running", "0"),
@@ -134,7 +135,7 @@ static void the_runner_is_asked_and_what_it_says_is_told(void **state)
 
 static struct held cancellers[CANCELLERS];
 
-/* A Player says that it is there, and goes on when it is let. */
+/* A Player that reports its start, and continues on request. */
 static void make_plan(void)
 {
     const char *signs = stage_path("signs");
@@ -188,7 +189,8 @@ static size_t count_events(const char *what)
     return stage_lines_with(run.out, "\"seq\":");
 }
 
-/* All at once, again and again; how many had a receipt, which is the same for all. */
+/* Cancels from many processes at once. Returns how many got a receipt, which must be the same for
+ * all. */
 static size_t cancel_by_many(const char *name)
 {
     char first[BL_ID_SIZE] = "";
@@ -216,7 +218,8 @@ static size_t cancel_by_many(const char *name)
     return receipts;
 }
 
-static void F12_F18_one_of_three_is_cancelled_by_8_processes_once_and_the_others_go_on(void **state)
+static void F12_F18_one_of_three_is_cancelled_once_by_8_processes_and_the_others_continue(
+    void **state)
 {
     (void)state;
     make_plan();
@@ -230,7 +233,7 @@ static void F12_F18_one_of_three_is_cancelled_by_8_processes_once_and_the_others
     assert_int_equal(stage_lines_with(run.out, "\"type\":\"checkpoint_saved\""), 1);
     RUN(&run, "feature", "cancel", "TASK-2");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "FEAT-X/TASK-2 has ended already: it is cancelled.\n");
+    assert_string_equal(run.out, "FEAT-X/TASK-2 has already ended: it is cancelled.\n");
     assert_int_equal(count_events("TASK-2"), events);
     RUN(&run, "feature", "status", "TASK-2", "--json");
     runner_check_schema("feature", run.out);
@@ -248,8 +251,8 @@ static void F12_F18_one_of_three_is_cancelled_by_8_processes_once_and_the_others
     assert_int_equal(held_count(&held), 0);
 }
 
-/* Whoever looks first settles what a dead runner has left, and all see the same. */
-static void F23_of_one_whose_runner_is_killed_nothing_lives_and_it_is_interrupted(void **state)
+/* The first reader settles what a dead runner left, and all readers see the same. */
+static void F23_feature_of_a_killed_runner_is_interrupted_and_has_no_processes(void **state)
 {
     (void)state;
     make_plan();
@@ -274,10 +277,10 @@ static void F23_of_one_whose_runner_is_killed_nothing_lives_and_it_is_interrupte
     }
     RUN(&run, "feature", "cancel", "FEAT-X");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "FEAT-X has ended already: it is interrupted.\n");
+    assert_string_equal(run.out, "FEAT-X has already ended: it is interrupted.\n");
 }
 
-static void F32_F33_a_task_is_given_more_time_and_a_feature_is_held(void **state)
+static void F32_F33_task_is_extended_and_feature_is_paused(void **state)
 {
     (void)state;
     make_plan();
@@ -286,11 +289,11 @@ static void F32_F33_a_task_is_given_more_time_and_a_feature_is_held(void **state
     RUN(&run, "feature", "extend", "FEAT-X/TASK-1", "+5s", "--json");
     assert_int_equal(stage_number_at(stage_answer(&run, "feature-extend", 0), "/deadline_s"), 605);
     RUN(&run, "feature", "status", "TASK-1");
-    assert_non_null(strstr(run.out, "Deadline   605 s ("));
+    assert_non_null(strstr(run.out, "Deadline   10m 5s ("));
     RUN(&run, "feature", "pause", "FEAT-X", "--json");
     assert_true(stage_true_at(stage_answer(&run, "feature-pause", 0), "/changed"));
     RUN(&run, "feature", "pause", "FEAT-X");
-    assert_string_equal(run.out, "FEAT-X was paused already.\n");
+    assert_string_equal(run.out, "FEAT-X is already paused.\n");
     let_go("TASK-1");
     held_await(&held, "\"type\":\"phase_ended\"");
     RUN(&run, "feature", "status", "FEAT-X", "--json");
@@ -299,7 +302,7 @@ static void F32_F33_a_task_is_given_more_time_and_a_feature_is_held(void **state
     assert_null(strstr(held_out(&held), "\"phase\":\"coach\""));
     RUN(&run, "feature", "resume", "FEAT-X");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "FEAT-X goes on.\n");
+    assert_string_equal(run.out, "FEAT-X continues.\n");
     held_wait(&held);
     const struct bl_json *result = stage_json(stage_last_line(stage_output(&held)));
     assert_string_equal(stage_text_at(result, "/waves/0/tasks/0/state"), "completed");
@@ -308,8 +311,8 @@ static void F32_F33_a_task_is_given_more_time_and_a_feature_is_held(void **state
                         "too_late");
     RUN(&run, "feature", "clean", "FEAT-X", "--dry-run");
     assert_int_equal(run.exit_code, 0);
-    assert_int_equal(stage_lines_with(run.out, "would go belay/FEAT-X/TASK-1, "), 1);
-    assert_int_equal(stage_lines_with(run.out, "kept     belay/FEAT-X/_result: "), 1);
+    assert_int_equal(stage_lines_with(run.out, "would remove belay/FEAT-X/TASK-1, "), 1);
+    assert_int_equal(stage_lines_with(run.out, "kept         belay/FEAT-X/_result: "), 1);
     assert_true(stage_exists(".belay/worktrees/FEAT-X/TASK-1"));
     RUN(&run, "feature", "clean", "FEAT-X", "--json");
     assert_int_equal(stage_number_at(stage_answer(&run, "feature-clean", 0), "/removed"), 1);
@@ -318,7 +321,7 @@ static void F32_F33_a_task_is_given_more_time_and_a_feature_is_held(void **state
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
-static void a_report_is_printed_or_a_file_that_is_there_whole(void **state)
+static void report_is_printed_or_written_completely(void **state)
 {
     (void)state;
     put(recorded_login);
@@ -332,14 +335,15 @@ static void a_report_is_printed_or_a_file_that_is_there_whole(void **state)
     assert_int_equal(symlink("old.html", "link.html"), 0);
     RUN(&run, "feature", "report", "FEAT-A", "--html", "link.html");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, stage_printf("The report is %s\n", stage_path("work/old.html")));
+    assert_string_equal(run.out,
+                        stage_printf("Wrote the report to %s\n", stage_path("work/old.html")));
     struct stat status;
     assert_int_equal(lstat("link.html", &status), 0);
     assert_true(S_ISLNK(status.st_mode));
     struct bl_text text = suite_read_file("old.html");
     assert_true(bl_text_find(text, BL_TEXT("<html")) >= 0);
     bl_free((void *)text.data);
-    /* What is no file is not replaced. */
+    /* A path that is not a regular file is not replaced. */
     RUN(&run, "feature", "report", "FEAT-A", "--html", "/dev/null", "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "feature-report", 0), "/file"),
                         "/dev/null");
@@ -354,9 +358,9 @@ static void a_report_is_printed_or_a_file_that_is_there_whole(void **state)
     assert_int_equal(run.exit_code, 1);
 }
 
-SUITE(feature_ask, RECORDED(F18_what_has_ended_or_does_not_run_is_said_and_no_event_comes_of_it),
-      RECORDED(the_runner_is_asked_and_what_it_says_is_told),
-      RECORDED(F12_F18_one_of_three_is_cancelled_by_8_processes_once_and_the_others_go_on),
-      RECORDED(F23_of_one_whose_runner_is_killed_nothing_lives_and_it_is_interrupted),
-      RECORDED(F32_F33_a_task_is_given_more_time_and_a_feature_is_held),
-      RECORDED(a_report_is_printed_or_a_file_that_is_there_whole));
+SUITE(feature_ask, RECORDED(F18_cancel_of_ended_or_idle_work_says_so_and_makes_no_event),
+      RECORDED(runner_is_asked_and_its_answer_is_shown),
+      RECORDED(F12_F18_one_of_three_is_cancelled_once_by_8_processes_and_the_others_continue),
+      RECORDED(F23_feature_of_a_killed_runner_is_interrupted_and_has_no_processes),
+      RECORDED(F32_F33_task_is_extended_and_feature_is_paused),
+      RECORDED(report_is_printed_or_written_completely));

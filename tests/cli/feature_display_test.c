@@ -1,5 +1,4 @@
-/* What is seen of a feature: the table, at several widths on a terminal, lines of events, the
- * beginning and the end. */
+/* The display of a feature: the table at several widths, lines of events, the start and the end. */
 #include "cli/feature/feature.h"
 
 #include <stdio.h>
@@ -124,7 +123,7 @@ static void check_width(size_t columns)
     }
 }
 
-static void at_80_columns_all_that_matters_is_there(void **state)
+static void table_of_80_columns_has_the_important_columns(void **state)
 {
     (void)state;
     assert_string_equal(
@@ -141,7 +140,7 @@ static void at_80_columns_all_that_matters_is_there(void **state)
     check_width(80);
 }
 
-static void at_40_columns_it_is_usable(void **state)
+static void table_of_40_columns_is_usable(void **state)
 {
     (void)state;
     assert_string_equal(draw(40, 100, false), "wave 2/3  running 2/2  queued 1\n"
@@ -156,7 +155,7 @@ static void at_40_columns_it_is_usable(void **state)
     check_width(40);
 }
 
-static void at_200_columns_there_are_names_and_tokens(void **state)
+static void table_of_200_columns_has_names_and_tokens(void **state)
 {
     (void)state;
     const char *shown = draw(200, 100, false);
@@ -166,7 +165,7 @@ static void at_200_columns_there_are_names_and_tokens(void **state)
     check_width(200);
 }
 
-static void no_width_makes_a_line_too_long(void **state)
+static void no_line_exceeds_any_width(void **state)
 {
     (void)state;
     bl_text_into(tasks[1].row.id, sizeof tasks[1].row.id,
@@ -177,12 +176,12 @@ static void no_width_makes_a_line_too_long(void **state)
         check_width(columns);
         assert_non_null(strstr(text.data, "running"));
     }
-    /* Narrower than that is cut by the screen. */
+    /* The screen cuts what is narrower than the minimum. */
     draw(10, 100, false);
     check_width(40);
 }
 
-static void few_lines_show_who_works_and_sum_up_the_rest(void **state)
+static void few_lines_show_running_tasks_and_summarize_the_rest(void **state)
 {
     (void)state;
     assert_string_equal(draw(60, 5, false),
@@ -202,7 +201,7 @@ static void few_lines_show_who_works_and_sum_up_the_rest(void **state)
     }
 }
 
-static void what_is_not_known_is_a_dash_and_never_zero(void **state)
+static void unknown_value_is_a_dash_and_never_zero(void **state)
 {
     (void)state;
     tasks[1].row.active_wall_ns = 0;
@@ -217,18 +216,22 @@ static void what_is_not_known_is_a_dash_and_never_zero(void **state)
     assert_memory_equal(row, known, sizeof known - 1);
     assert_non_null(strstr(shown, "– tokens"));
     assert_null(strstr(shown, "$0"));
-    char span[16];
+    char span[16], duration[32];
     assert_string_equal(feature_span_text(-1, span), "–");
     assert_string_equal(feature_span_text(0, span), "0s");
     assert_string_equal(feature_span_text(59.9, span), "59s");
     assert_string_equal(feature_span_text(3600 * 24 * 3, span), "3d00h");
+    assert_string_equal(feature_duration_text(-1, duration), "–");
+    assert_string_equal(feature_duration_text(1e300, duration), "–");
+    assert_string_equal(feature_duration_text(0.34, duration), "340 ms");
+    assert_string_equal(feature_duration_text(2400, duration), "40m");
     assert_true(feature_time_since(0, NOW_NS) < 0);
     assert_true(feature_time_since(NOW_NS, NOW_NS) == 0);
     assert_true(feature_time_since(NOW_NS + (int64_t)BL_NS_PER_S, NOW_NS) == 0);
     assert_true(feature_time_since(NOW_NS - (int64_t)(59500 * BL_NS_PER_MS), NOW_NS) == 59.5);
 }
 
-static void the_feature_says_when_it_does_not_just_run(void **state)
+static void head_shows_states_other_than_running(void **state)
 {
     (void)state;
     view.state = "draining";
@@ -245,7 +248,7 @@ static void the_feature_says_when_it_does_not_just_run(void **state)
 
 /* ---- On a terminal --------------------------------------------------------------------------- */
 
-static void a_terminal_shows_the_table_at_each_width(void **state)
+static void terminal_shows_the_table_at_each_width(void **state)
 {
     static const size_t widths[] = {40, 80, 200};
 
@@ -263,7 +266,7 @@ static void a_terminal_shows_the_table_at_each_width(void **state)
         assert_non_null(strstr(screen_row(scene.terminal, 4), "TASK-AUTH-002"));
         assert_true(screen_styled(scene.terminal));
         assert_true(screen_cursor_visible(scene.terminal));
-        /* In place: what changed is drawn again, and nothing scrolls. */
+        /* Only changes are redrawn, and nothing scrolls. */
         view.counts[BL_TASK_QUEUED]++;
         draw(widths[i], 22, true);
         scene.view.live = bl_buffer_text(&text);
@@ -275,7 +278,7 @@ static void a_terminal_shows_the_table_at_each_width(void **state)
     }
 }
 
-static void a_window_that_changes_its_size_is_drawn_anew(void **state)
+static void table_is_redrawn_when_the_window_is_resized(void **state)
 {
     struct scene scene;
 
@@ -358,7 +361,7 @@ static void every_event_of_the_list_has_a_line(void **state)
     }
 }
 
-static void text_that_streams_is_no_line(void **state)
+static void streamed_text_makes_no_line(void **state)
 {
     static const char *const types[] = {"text_delta", "thinking_delta", "usage", "tool_output",
                                         "turn_started"};
@@ -375,13 +378,13 @@ static void lines_are_terse_and_say_where(void **state)
     (void)state;
     assert_string_equal(line_of("feature_started", "{" COMMON ",\"task\":null,\"resumed\":true,"
                                                    "\"already\":[\"TASK-1\",\"TASK-2\"]}"),
-                        "18:50:07 FEAT-A: goes on; done before: TASK-1, TASK-2\n");
+                        "18:50:07 FEAT-A: resumed; already done: TASK-1, TASK-2\n");
     assert_string_equal(line_of("wave_started", "{" COMMON ",\"task\":null,\"wave\":2,"
                                                 "\"tasks\":[\"TASK-1\",\"TASK-2\"]}"),
                         "18:50:07 FEAT-A: wave 2 starts: TASK-1, TASK-2\n");
     assert_string_equal(line_of("deadline_armed", OF_TASK ",\"deadline_s\":2400,\"grace_s\":120,"
                                                           "\"source\":\"default\"}"),
-                        "18:50:07 TASK-1 turn 2 player: deadline 2400 s + 120 s coach grace "
+                        "18:50:07 TASK-1 turn 2 player: deadline 40m + 2m coach grace "
                         "(default)\n");
     assert_string_equal(line_of("phase_ended", OF_TASK ",\"outcome\":\"ended\",\"ms\":3100}"),
                         "18:50:07 TASK-1 turn 2 player: ended after 3.1 s\n");
@@ -411,7 +414,7 @@ static void hostile_events_are_shown_escaped(void **state)
                                   "\"task\":\"T\\u009b\"}");
     assert_null(strchr(line, '\x1b'));
     assert_null(strchr(line, '\x9b'));
-    /* And a long one is cut. */
+    /* A long text is cut. */
     char json[3000];
     memset(json, 'x', sizeof json);
     memcpy(json, "{\"message\":\"", 12);
@@ -419,9 +422,9 @@ static void hostile_events_are_shown_escaped(void **state)
     assert_in_range(strlen(line_of("warning", json)), 10, 300);
 }
 
-/* ---- The beginning and the end --------------------------------------------------------------- */
+/* ---- The start and the end ------------------------------------------------------------------- */
 
-static void the_end_has_a_line_for_each_task(void **state)
+static void end_has_a_line_for_each_task(void **state)
 {
     static struct bl_row receipts[3];
 
@@ -443,19 +446,19 @@ static void the_end_has_a_line_for_each_task(void **state)
     waves[0].gate = "absent";
     bl_buffer_done(&text);
     bl_buffer_init(&text, 1 << 20);
-    assert_int_equal(feature_end_text(&view, &text), 0);
+    assert_int_equal(feature_end_text(&view, NULL, &text), 0);
     bl_buffer_append_byte(&text, '\0');
     static const char *const parts[] = {
         "FEAT-AUTH failed: 2 of 7 tasks done, 50m, 12.3k tokens, $0.123\n",
         "\n  TASK-AUTH-001   2 turns   3m10s  completed: approved, not verified\n",
         "\n  TASK-AUTH-005    1 turn     40m  timed out: ",
         "\n  TASK-AUTH-004         –       –  queued\n",
-        "\nunverified, their gate did not run: wave 1\n",
-        "\nnot verified, no commands are declared: TASK-AUTH-001\n",
+        "\nunverified (gate did not run): wave 1\n",
+        "\nnot verified (no commands declared): TASK-AUTH-001\n",
         "\nTASK-AUTH-005: Stopped in 206 ms. Nothing left running.\n"
         "FEAT-AUTH: Stopped in 207 ms. Nothing left running.\n",
-        "\ntake it over: git merge belay/FEAT-AUTH/_result\n",
-        "\ngo on: belay feature resume FEAT-AUTH\n"};
+        "\nMerge with: git merge belay/FEAT-AUTH/_result\n",
+        "\nResume with: belay feature resume FEAT-AUTH\n"};
     for (size_t i = 0; i < BL_COUNT(parts); i++) {
         if (strstr(text.data, parts[i]) == NULL)
             fail_msg("no '%s' in '%s'", parts[i], text.data);
@@ -463,7 +466,7 @@ static void the_end_has_a_line_for_each_task(void **state)
     assert_null(strstr(text.data, "999"));
 }
 
-static void all_done_asks_for_nothing_more(void **state)
+static void completed_feature_suggests_no_resume(void **state)
 {
     (void)state;
     view.task_count = 1;
@@ -472,16 +475,17 @@ static void all_done_asks_for_nothing_more(void **state)
     view.state = "completed";
     bl_buffer_done(&text);
     bl_buffer_init(&text, 1 << 20);
-    feature_end_text(&view, &text);
+    feature_end_text(&view, NULL, &text);
     bl_buffer_append_byte(&text, '\0');
     assert_null(strstr(text.data, "resume"));
     tasks[0].row.decision = BL_DECISION_MAX_TURNS;
     tasks[0].row.state = BL_TASK_FAILED;
     view.counts[BL_TASK_COMPLETED] = 0;
     bl_buffer_clear(&text);
-    feature_end_text(&view, &text);
+    feature_end_text(&view, NULL, &text);
     bl_buffer_append_byte(&text, '\0');
-    assert_non_null(strstr(text.data, "go on: belay feature resume FEAT-AUTH --more-turns 3\n"));
+    assert_non_null(
+        strstr(text.data, "Resume with: belay feature resume FEAT-AUTH --more-turns 3\n"));
 }
 
 static struct bl_plan_task plan_tasks[2];
@@ -491,12 +495,12 @@ static const char *banner(const struct bl_plan_overrides *overrides)
 {
     bl_buffer_done(&text);
     bl_buffer_init(&text, 1 << 20);
-    assert_int_equal(feature_banner_text(&plan, overrides, &view, &text), 0);
+    assert_int_equal(feature_banner_text(&plan, overrides, &view, NULL, &text), 0);
     bl_buffer_append_byte(&text, '\0');
     return text.data;
 }
 
-static void F34_the_banner_says_how_many_run_and_by_whose_word(void **state)
+static void F34_banner_shows_parallel_and_its_source(void **state)
 {
     struct bl_plan_overrides overrides = {0};
 
@@ -518,10 +522,10 @@ static void F34_the_banner_says_how_many_run_and_by_whose_word(void **state)
         banner(&overrides),
         "FEAT-AUTH Login\\x1b[2J: 1 wave, 2 tasks, 2 at once (recommended_parallel 8, "
         "limits.parallel 2)\n"
-        "deadline 2400 s for each task\n"
+        "deadline 40m for each task\n"
         "on failure wave_end, base 0123456789\n"
-        "done before: TASK-AUTH-001, TASK-AUTH-007 (deferred)\n"
-        "goes on: TASK-AUTH-002 after turn 2, TASK-AUTH-003 after turn 1, TASK-AUTH-005 after turn "
+        "already done: TASK-AUTH-001, TASK-AUTH-007 (deferred)\n"
+        "resumed: TASK-AUTH-002 after turn 2, TASK-AUTH-003 after turn 1, TASK-AUTH-005 after turn "
         "1\n");
     plan.recommended_parallel = 1;
     plan.limits.parallel = 1;
@@ -532,34 +536,32 @@ static void F34_the_banner_says_how_many_run_and_by_whose_word(void **state)
     assert_non_null(strstr(banner(&overrides), " 1 at once (--parallel 1)\n"));
 }
 
-static void F30_the_banner_says_the_deadlines_that_are_enforced(void **state)
+static void F30_banner_shows_the_enforced_deadlines(void **state)
 {
     struct bl_plan_overrides overrides = {0};
 
     (void)state;
-    F34_the_banner_says_how_many_run_and_by_whose_word(state);
+    F34_banner_shows_parallel_and_its_source(state);
     plan_tasks[1].deadline_ns = 5400 * BL_NS_PER_S;
     plan_tasks[1].limits.coach_grace_ns = 120 * BL_NS_PER_S;
     plan.limits.feature_timeout_ns = 7200 * BL_NS_PER_S;
     plan.limits.max_budget_usd = 5;
     banner(&overrides);
-    assert_non_null(strstr(text.data, "\ndeadline 2400 s for each task; TASK-B: 5400 s + 120 s "
+    assert_non_null(strstr(text.data, "\ndeadline 40m for each task; TASK-B: 1h 30m + 2m "
                                       "coach grace\n"));
-    assert_non_null(strstr(text.data, "the whole feature 7200 s, at most $5.00"));
+    assert_non_null(strstr(text.data, "feature deadline 2h, at most $5.00"));
 }
 
 #define SEEN(test) cmocka_unit_test_setup_teardown(test, make_view, end_text)
 
-SUITE(feature_display, SEEN(at_80_columns_all_that_matters_is_there),
-      SEEN(at_40_columns_it_is_usable), SEEN(at_200_columns_there_are_names_and_tokens),
-      SEEN(no_width_makes_a_line_too_long), SEEN(few_lines_show_who_works_and_sum_up_the_rest),
-      SEEN(what_is_not_known_is_a_dash_and_never_zero),
-      SEEN(the_feature_says_when_it_does_not_just_run),
-      SEEN(a_terminal_shows_the_table_at_each_width),
-      SEEN(a_window_that_changes_its_size_is_drawn_anew),
+SUITE(feature_display, SEEN(table_of_80_columns_has_the_important_columns),
+      SEEN(table_of_40_columns_is_usable), SEEN(table_of_200_columns_has_names_and_tokens),
+      SEEN(no_line_exceeds_any_width), SEEN(few_lines_show_running_tasks_and_summarize_the_rest),
+      SEEN(unknown_value_is_a_dash_and_never_zero), SEEN(head_shows_states_other_than_running),
+      SEEN(terminal_shows_the_table_at_each_width),
+      SEEN(table_is_redrawn_when_the_window_is_resized),
       SEEN(hostile_names_do_not_reach_the_terminal), SEEN(every_event_of_the_list_has_a_line),
-      SEEN(text_that_streams_is_no_line), SEEN(lines_are_terse_and_say_where),
-      SEEN(hostile_events_are_shown_escaped), SEEN(the_end_has_a_line_for_each_task),
-      SEEN(all_done_asks_for_nothing_more),
-      SEEN(F34_the_banner_says_how_many_run_and_by_whose_word),
-      SEEN(F30_the_banner_says_the_deadlines_that_are_enforced));
+      SEEN(streamed_text_makes_no_line), SEEN(lines_are_terse_and_say_where),
+      SEEN(hostile_events_are_shown_escaped), SEEN(end_has_a_line_for_each_task),
+      SEEN(completed_feature_suggests_no_resume), SEEN(F34_banner_shows_parallel_and_its_source),
+      SEEN(F30_banner_shows_the_enforced_deadlines));

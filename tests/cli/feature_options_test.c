@@ -11,7 +11,7 @@
 
 static struct run run;
 
-/* A command line and what became of it. */
+/* A command line and its result. */
 struct line {
     struct cli_call call;
     char *words[WORDS_MAX + 2];
@@ -48,7 +48,7 @@ static int end_line(void **state)
     return 0;
 }
 
-/* READ again: the one before is let go. */
+/* Frees the result before the next READ. */
 #define ACCEPT(...)                                                                                \
     do {                                                                                           \
         feature_options_done(&line.options);                                                       \
@@ -71,8 +71,9 @@ static int end_line(void **state)
 
 static void every_verb_is_known(void **state)
 {
-    static const char *const names[] = {"validate", "run",    "status", "list",  "logs",  "cancel",
-                                        "pause",    "resume", "extend", "retry", "clean", "report"};
+    static const char *const names[] = {"new",   "validate", "run",   "status", "list",
+                                        "logs",  "cancel",   "pause", "resume", "extend",
+                                        "retry", "clean",    "report"};
 
     (void)state;
     for (size_t i = 0; i < BL_COUNT(names); i++) {
@@ -89,13 +90,13 @@ static void every_verb_is_known(void **state)
     }
 }
 
-static void an_unknown_verb_gets_a_suggestion(void **state)
+static void unknown_verb_gets_a_suggestion(void **state)
 {
     (void)state;
     REFUSE("unknown subcommand 'vaildate'", "did you mean 'validate'?", "vaildate", "F");
     REFUSE("unknown subcommand 'retyr'", "did you mean 'retry'?", "retyr", "F");
     REFUSE("unknown subcommand 'frobnicate'",
-           "expected validate, run, status, list, logs, cancel, pause, resume, extend, retry, "
+           "expected new, validate, run, status, list, logs, cancel, pause, resume, extend, retry, "
            "clean and report",
            "frobnicate");
     feature_options_done(&line.options);
@@ -103,7 +104,7 @@ static void an_unknown_verb_gets_a_suggestion(void **state)
     assert_string_equal(line.error.message, "missing subcommand");
 }
 
-static void a_task_stands_behind_a_slash(void **state)
+static void task_follows_a_slash(void **state)
 {
     (void)state;
     ACCEPT("status", "FEAT-A/TASK-1");
@@ -113,30 +114,31 @@ static void a_task_stands_behind_a_slash(void **state)
     assert_null(line.options.task);
     ACCEPT("status");
     assert_null(line.options.name);
-    /* A path is a path, with or without a task behind it. */
+    /* A path is a path, with or without a task after it. */
     ACCEPT("run", "plans/a.yaml");
     assert_null(line.options.task);
     ACCEPT("run", "./a/b/c");
     assert_null(line.options.task);
     ACCEPT("resume", "plans/a.yml/TASK-1");
     assert_string_equal(line.options.task, "TASK-1");
-    /* One that is there is no task. */
+    /* An existing file is not a task. */
     stage_file("file", "");
     ACCEPT("run", stage_path("work/file"));
     assert_null(line.options.task);
     end_line(NULL);
 }
 
-static void what_a_verb_is_about_is_checked(void **state)
+static void verb_checks_its_kind_of_name(void **state)
 {
     (void)state;
-    REFUSE("missing argument FEAT", "name it by its id, or by the path of its plan", "run");
-    REFUSE("missing argument FEAT/TASK", "name it as FEAT-AUTH/TASK-AUTH-001", "retry");
-    REFUSE("'feature run' is about a whole feature", "use --task to run some tasks alone", "run",
-           "F/T");
-    REFUSE("'feature pause' is about a whole feature", "leave the task out", "pause", "F/T");
-    REFUSE("'feature resume' has its task by name and by --task", "give one of them", "resume",
-           "F/T", "--task", "T");
+    REFUSE("missing argument FEAT", "give its id, or the path of its plan", "run");
+    REFUSE("missing argument FEAT/TASK", "give a task such as FEAT-AUTH/TASK-AUTH-001", "retry");
+    REFUSE("'feature run' takes a whole feature, but 'F/T' names task 'T'",
+           "to run only that task: belay feature run F --task T", "run", "F/T");
+    REFUSE("'feature pause' takes a whole feature, but 'F/T' names task 'T'",
+           "omit the task: belay feature pause F", "pause", "F/T");
+    REFUSE("'feature resume' got a task in its name and with --task", "use only one of them",
+           "resume", "F/T", "--task", "T");
     REFUSE("unexpected argument 'B'", "--help shows the usage", "run", "A", "B");
     REFUSE("unexpected argument 'A'", "--help shows the usage", "list", "A");
     REFUSE("invalid value 'a\xff' for FEAT[/TASK] (expected the id of a feature or the path of its "
@@ -185,7 +187,7 @@ static void all_options_of_a_run_are_taken(void **state)
     assert_int_equal(line.options.more_turns, 3);
 }
 
-static void options_of_the_others_are_taken(void **state)
+static void options_of_the_other_verbs_are_taken(void **state)
 {
     (void)state;
     ACCEPT("logs", "F/T", "-f", "--turn", "2", "--phase", "coach");
@@ -201,7 +203,7 @@ static void options_of_the_others_are_taken(void **state)
     assert_string_equal(line.options.html, "-");
     ACCEPT("extend", "F/T", "+10m");
     assert_int_equal(line.options.extend_ns, 600 * BL_NS_PER_S);
-    /* The verb may stand behind its options. */
+    /* The verb may follow its options. */
     ACCEPT("--dry-run", "clean", "F");
     assert_true(line.options.dry_run);
     ACCEPT("validate", "F", "--task-timeout", "90");
@@ -209,19 +211,19 @@ static void options_of_the_others_are_taken(void **state)
     assert_int_equal(line.options.overrides.task_timeout_ns, 90 * BL_NS_PER_S);
 }
 
-static void an_option_of_another_verb_is_refused(void **state)
+static void option_of_another_verb_is_refused(void **state)
 {
     (void)state;
     REFUSE("'feature status' has no option '--fresh'",
-           "--help says which subcommands have which options", "status", "--fresh");
+           "--help lists the options of each subcommand", "status", "--fresh");
     REFUSE("'feature run' has no option '--more-turns'",
-           "--help says which subcommands have which options", "run", "F", "--more-turns", "2");
+           "--help lists the options of each subcommand", "run", "F", "--more-turns", "2");
     REFUSE("'feature cancel' has no option '--follow'",
-           "--help says which subcommands have which options", "cancel", "F", "-f");
-    REFUSE("'feature resume' has no option '--base'",
-           "--help says which subcommands have which options", "resume", "F", "--base", "x");
+           "--help lists the options of each subcommand", "cancel", "F", "-f");
+    REFUSE("'feature resume' has no option '--base'", "--help lists the options of each subcommand",
+           "resume", "F", "--base", "x");
     REFUSE("'feature validate' has no option '--store'",
-           "--help says which subcommands have which options", "validate", "F", "--store", "x");
+           "--help lists the options of each subcommand", "validate", "F", "--store", "x");
     REFUSE("unknown option '--paralel'", "did you mean '--parallel'?", "run", "F", "--paralel=2");
     REFUSE("invalid value 'stream-json' for --output-format (expected text or json)", "", "status",
            "--output-format", "stream-json");
@@ -229,7 +231,7 @@ static void an_option_of_another_verb_is_refused(void **state)
     ACCEPT("logs", "F", "--output-format", "stream-json");
 }
 
-static void a_value_out_of_range_is_refused(void **state)
+static void value_out_of_range_is_refused(void **state)
 {
     static const char *const counts[][2] = {
         {"--parallel=0", "a whole number from 1 to 64"},
@@ -283,7 +285,7 @@ static void a_value_out_of_range_is_refused(void **state)
            "F", "--turn", "0");
 }
 
-static void how_much_longer_has_a_plus(void **state)
+static void extension_needs_a_plus(void **state)
 {
     static const char *const wrong[] = {"600s", "+", "+0", "+-5", "++5", "+169h", "+5x", "later"};
     char message[200];
@@ -303,7 +305,7 @@ static void how_much_longer_has_a_plus(void **state)
     assert_string_equal(line.error.message, "missing argument +DURATION");
 }
 
-static void many_tasks_are_too_many(void **state)
+static void too_many_tasks_are_refused(void **state)
 {
     static char names[66][16];
 
@@ -333,12 +335,13 @@ static void many_tasks_are_too_many(void **state)
 
 /* ---- The program ----------------------------------------------------------------------------- */
 
-static void a_wrong_line_is_one_line_and_exit_2(void **state)
+static void usage_error_is_one_line_and_exit_2(void **state)
 {
     (void)state;
     RUN(&run, "feature", "rum", "F");
     assert_int_equal(run.exit_code, 2);
-    assert_string_equal(run.err, "belay feature: unknown subcommand 'rum'; did you mean 'run'?\n");
+    assert_string_equal(run.err,
+                        "belay feature: unknown subcommand 'rum'\nhint: did you mean 'run'?\n");
     assert_string_equal(run.out, "");
     RUN(&run, "feature", "run", "F", "--parallel", "99", "--json");
     assert_int_equal(run.exit_code, 2);
@@ -353,9 +356,9 @@ static void a_wrong_line_is_one_line_and_exit_2(void **state)
 
 #define LINE(test) cmocka_unit_test_teardown(test, end_line)
 
-SUITE(feature_options, LINE(every_verb_is_known), LINE(an_unknown_verb_gets_a_suggestion),
-      STAGED(a_task_stands_behind_a_slash), LINE(what_a_verb_is_about_is_checked),
-      LINE(all_options_of_a_run_are_taken), LINE(options_of_the_others_are_taken),
-      LINE(an_option_of_another_verb_is_refused), LINE(a_value_out_of_range_is_refused),
-      LINE(how_much_longer_has_a_plus), LINE(many_tasks_are_too_many),
-      STAGED(a_wrong_line_is_one_line_and_exit_2));
+SUITE(feature_options, LINE(every_verb_is_known), LINE(unknown_verb_gets_a_suggestion),
+      STAGED(task_follows_a_slash), LINE(verb_checks_its_kind_of_name),
+      LINE(all_options_of_a_run_are_taken), LINE(options_of_the_other_verbs_are_taken),
+      LINE(option_of_another_verb_is_refused), LINE(value_out_of_range_is_refused),
+      LINE(extension_needs_a_plus), LINE(too_many_tasks_are_refused),
+      STAGED(usage_error_is_one_line_and_exit_2));

@@ -1,5 +1,4 @@
-/* Commands that look at features. What is on record is written into a real store; the program is
- * the real one. */
+/* Commands that show features. The records are in a real store; the program is real. */
 #include "recorded.h"
 
 #include <stdio.h>
@@ -8,7 +7,7 @@
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-static void without_a_store_nothing_is_on_record_and_none_is_made(void **state)
+static void missing_store_has_no_features_and_is_not_created(void **state)
 {
     static const char *const verbs[] = {"status", "logs", "cancel", "pause", "clean", "report"};
 
@@ -18,17 +17,17 @@ static void without_a_store_nothing_is_on_record_and_none_is_made(void **state)
     assert_int_equal(stage_size_at(stage_json(run.out), "/features"), 0);
     RUN(&run, "feature", "list");
     assert_int_equal(run.exit_code, 0);
-    assert_non_null(strstr(run.out, "No features of this repository"));
+    assert_non_null(strstr(run.out, "No features in this repository"));
     for (size_t i = 0; i < BL_COUNT(verbs); i++) {
         RUN(&run, "feature", verbs[i], "FEAT-A");
         assert_int_equal(run.exit_code, 1);
         assert_string_equal(run.out, "");
-        assert_non_null(strstr(run.err, "no feature FEAT-A is on record: there is no store"));
+        assert_non_null(strstr(run.err, "no feature FEAT-A: there is no store"));
     }
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
-static void outside_of_a_repository_it_is_said(void **state)
+static void outside_a_repository_is_an_error(void **state)
 {
     (void)state;
     put(recorded_login);
@@ -54,9 +53,9 @@ static void status_shows_tasks_by_waves_with_their_deadlines(void **state)
     assert_non_null(strstr(run.out, "Tasks      3: 1 pending, 1 completed, 1 timed_out\n"));
     assert_non_null(strstr(run.out, "Wave 1  failed, gate absent\n"));
     assert_int_equal(stage_lines_with(run.out, "  completed   TASK-1  approved, not verified"), 1);
-    assert_int_equal(stage_lines_with(run.out, "40m of 2400 s"), 1);
-    assert_int_equal(stage_lines_with(run.out, "TASK-3  deadline 2400 s from its start"), 1);
-    /* What nobody knows is not 0. */
+    assert_int_equal(stage_lines_with(run.out, "40m of 40m"), 1);
+    assert_int_equal(stage_lines_with(run.out, "TASK-3  deadline 40m from its start"), 1);
+    /* Unknown is not 0. */
     assert_non_null(strstr(run.out, "Spent      – tokens, –\n"));
     RUN(&run, "feature", "status");
     assert_int_equal(stage_lines_with(run.out, "Feature    FEAT-A"), 1);
@@ -82,16 +81,16 @@ static void status_of_a_task_has_its_row_and_its_checkpoint(void **state)
     assert_string_equal(stage_text_at(answer, "/task/state"), "timed_out");
     assert_null(bl_json_pointer(answer, BL_TEXT("/task/memory")));
     assert_string_equal(stage_text_at(answer, "/checkpoint/marker"), "cancelled_mid_turn");
-    /* The task alone, where there is one of that name. */
+    /* The task's name is enough where it is unique. */
     RUN(&run, "feature", "status", "TASK-2");
     assert_int_equal(run.exit_code, 0);
     assert_non_null(
         strstr(run.out, "Task       FEAT-A/TASK-2: The TASK-2\nState      timed_out\n"));
-    assert_non_null(strstr(run.out, "Deadline   2400 s (default)\n"));
+    assert_non_null(strstr(run.out, "Deadline   40m (default)\n"));
     assert_non_null(strstr(run.out, "Receipt    rcp_1\n"));
     assert_non_null(strstr(run.out, "Checkpoint turn 3, player, cancelled_mid_turn, with the "
                                     "feedback of turn 2\n"));
-    assert_non_null(strstr(run.out, "Not saved  src/a.c, b\\x07.c (uncommitted"));
+    assert_non_null(strstr(run.out, "Files      src/a.c, b\\x07.c (uncommitted"));
 }
 
 static int look_while_it_runs(const struct written *written, struct bl_store_feature *feature)
@@ -110,7 +109,7 @@ static int look_while_it_runs(const struct written *written, struct bl_store_fea
     snprintf(pid, sizeof pid, "run by pid %d ", (int)getpid());
     CHECK_EQUAL(run.exit_code, 0);
     CHECK(strstr(run.out, pid) != NULL);
-    if (!CHECK(strstr(run.out, "player, turn 2/5, 4m05s of 2400 s + 120 s coach grace, 35m left, "
+    if (!CHECK(strstr(run.out, "player, turn 2/5, 4m05s of 40m + 2m coach grace, 35m left, "
                                "quiet 4m05s\n") != NULL))
         fprintf(stderr, "%s%s", run.out, run.err);
     RUN_BESIDE("feature", "status", "TASK-1");
@@ -121,7 +120,7 @@ static int look_while_it_runs(const struct written *written, struct bl_store_fea
     return 0;
 }
 
-static void status_of_one_that_runs_says_who_runs_it_and_how_long_it_is_quiet(void **state)
+static void status_of_a_running_feature_shows_owner_and_quiet_time(void **state)
 {
     struct written written = {.id = "FEAT-A",
                               .records = {"feature", FEATURE("FEAT-A", "running", "0")},
@@ -130,7 +129,7 @@ static void status_of_one_that_runs_says_who_runs_it_and_how_long_it_is_quiet(vo
     put(written);
 }
 
-static void names_that_are_not_known_or_not_unique_are_told(void **state)
+static void unknown_and_ambiguous_names_are_reported(void **state)
 {
     struct written other = recorded_login;
 
@@ -138,8 +137,8 @@ static void names_that_are_not_known_or_not_unique_are_told(void **state)
     put(recorded_login);
     RUN(&run, "feature", "status", "FEAT-B");
     assert_int_equal(run.exit_code, 1);
-    assert_string_equal(run.err, "belay feature: no feature 'FEAT-B' is on record for this "
-                                 "repository; did you mean 'FEAT-A'?\n");
+    assert_string_equal(run.err, "belay feature: no feature 'FEAT-B' in the store for this "
+                                 "repository\nhint: did you mean 'FEAT-A'?\n");
     RUN(&run, "feature", "status", "FEAT-A/TASK-9", "--json");
     const struct bl_json *answer = stage_json(run.out);
     assert_int_equal(run.exit_code, 1);
@@ -151,12 +150,12 @@ static void names_that_are_not_known_or_not_unique_are_told(void **state)
     assert_non_null(strstr(run.err, "did you mean 'TASK-"));
     RUN(&run, "feature", "status", "nothing-near-it");
     assert_int_equal(run.exit_code, 1);
-    assert_non_null(strstr(run.err, "'belay feature list' shows those that are"));
+    assert_non_null(strstr(run.err, "'belay feature list' lists the features"));
     other.id = "FEAT-C";
     put(other);
     RUN(&run, "feature", "status", "TASK-1");
     assert_int_equal(run.exit_code, 2);
-    assert_non_null(strstr(run.err, "have a task 'TASK-1'; say which: FEAT-"));
+    assert_non_null(strstr(run.err, "have a task 'TASK-1'\nhint: choose one, such as FEAT-"));
     RUN(&run, "feature", "report", "TASK-1");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "feature", "extend", "FEAT-A", "+5s");
@@ -164,7 +163,7 @@ static void names_that_are_not_known_or_not_unique_are_told(void **state)
     assert_non_null(strstr(run.err, "needs a task"));
 }
 
-static void list_has_a_line_a_feature_and_all_on_request(void **state)
+static void list_has_a_line_per_feature_and_all_on_request(void **state)
 {
     struct written other = recorded_login;
 
@@ -192,7 +191,7 @@ static void list_has_a_line_a_feature_and_all_on_request(void **state)
 
 /* ---- logs ------------------------------------------------------------------------------------ */
 
-static void logs_tell_events_and_what_was_printed_in_one_order(void **state)
+static void logs_merge_events_and_output_in_one_order(void **state)
 {
     (void)state;
     put(recorded_login);
@@ -216,7 +215,7 @@ static void logs_tell_events_and_what_was_printed_in_one_order(void **state)
     assert_string_equal(run.out, "");
 }
 
-static void logs_in_json_have_the_events_as_they_are(void **state)
+static void logs_in_json_have_unchanged_events(void **state)
 {
     (void)state;
     put(recorded_login);
@@ -232,7 +231,7 @@ static void logs_in_json_have_the_events_as_they_are(void **state)
     runner_check_schema("feature-logs", stage_last_line(run.out));
 }
 
-/* While others run; half a minute at most. */
+/* Waits for output of a live run; half a minute at most. */
 static void await_output(const char *text)
 {
     uint64_t end_ns = bl_now_ns() + 30 * BL_NS_PER_S;
@@ -276,18 +275,17 @@ static void followed_logs_end_with_the_feature(void **state)
     assert_int_equal(held.exit_code, 0);
     assert_int_equal(stage_lines_with(held_out(&held), "10:00:01"), 3);
     assert_int_equal(stage_lines_with(held_out(&held), "hello"), 1);
-    /* Nobody runs it: there is nothing to wait for. */
+    /* No runner: there is nothing to wait for. */
     RUN(&run, "feature", "logs", "FEAT-A", "-f");
     assert_int_equal(run.exit_code, 0);
 }
 
-SUITE(feature_show, RECORDED(without_a_store_nothing_is_on_record_and_none_is_made),
-      RECORDED(outside_of_a_repository_it_is_said),
+SUITE(feature_show, RECORDED(missing_store_has_no_features_and_is_not_created),
+      RECORDED(outside_a_repository_is_an_error),
       RECORDED(status_shows_tasks_by_waves_with_their_deadlines),
       RECORDED(status_of_a_task_has_its_row_and_its_checkpoint),
-      RECORDED(status_of_one_that_runs_says_who_runs_it_and_how_long_it_is_quiet),
-      RECORDED(names_that_are_not_known_or_not_unique_are_told),
-      RECORDED(list_has_a_line_a_feature_and_all_on_request),
-      RECORDED(logs_tell_events_and_what_was_printed_in_one_order),
-      RECORDED(logs_in_json_have_the_events_as_they_are),
-      RECORDED(followed_logs_end_with_the_feature));
+      RECORDED(status_of_a_running_feature_shows_owner_and_quiet_time),
+      RECORDED(unknown_and_ambiguous_names_are_reported),
+      RECORDED(list_has_a_line_per_feature_and_all_on_request),
+      RECORDED(logs_merge_events_and_output_in_one_order),
+      RECORDED(logs_in_json_have_unchanged_events), RECORDED(followed_logs_end_with_the_feature));

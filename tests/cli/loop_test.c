@@ -7,7 +7,7 @@ static int answer(void *argument)
     return *(int *)argument;
 }
 
-static void a_fiber_runs_and_what_it_returns_is_the_answer(void **state)
+static void loop_returns_the_result_of_the_fiber(void **state)
 {
     struct bl_error error = {0};
     int code = 0;
@@ -21,4 +21,4 @@ static void a_fiber_runs_and_what_it_returns_is_the_answer(void **state)
     assert_string_equal(error.operation, "test");
 }
 
-SUITE(loop, cmocka_unit_test(a_fiber_runs_and_what_it_returns_is_the_answer));
+SUITE(loop, cmocka_unit_test(loop_returns_the_result_of_the_fiber));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* One after the other, since the program writes the two forms of an answer in different places. */
+/* Both formats, since the program writes them in different places. */
 static const char *const calls[][3] = {
     {"doctor", NULL}, {"doctor", "--json", NULL}, {"--help", NULL}, {"--version", NULL}};
 
@@ -20,7 +20,7 @@ static void a_closed_standard_output_is_an_error(void **state)
     }
 }
 
-static void a_full_disk_is_an_error_that_is_said(void **state)
+static void full_disk_is_a_reported_error(void **state)
 {
     static struct run run;
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -37,7 +37,7 @@ static void a_full_disk_is_an_error_that_is_said(void **state)
     close(full);
 }
 
-static void a_reader_that_is_gone_ends_it_quietly(void **state)
+static void closed_pipe_ends_it_quietly(void **state)
 {
     static struct run run;
     int ends[2];
@@ -58,14 +58,14 @@ static void control_characters_do_not_reach_the_terminal(void **state)
     static struct run run;
 
     (void)state;
-    RUN(&run, "a\n\x1b[31mb\xff");
+    RUN(&run, "a\r\x1b[31mb\xff");
     assert_int_equal(run.exit_code, 2);
     assert_string_equal(run.err,
-                        "belay: unknown command 'a\\n\\x1b[31mb\xef\xbf\xbd'; 'belay --help' "
-                        "lists the commands\n");
+                        "belay: unknown command 'a\\r\\x1b[31mb\xef\xbf\xbd'\nhint: 'belay --help' "
+                        "lists the commands; for a prompt of one word write 'belay -- WORD'\n");
 }
 
-/* Runs the doctor on a terminal; true when it used colours, -1: there is no terminal to be had. */
+/* Runs the doctor on a terminal. Returns whether it used colours, or -1 without a terminal. */
 static int colours_with(const char *const *environment)
 {
     static struct run run;
@@ -106,7 +106,7 @@ static void a_terminal_gets_colours_unless_they_are_refused(void **state)
     assert_int_equal(colours_with((const char *const[]){"TERM=dumb", NULL}), 0);
 }
 
-static void what_is_no_terminal_gets_no_colours(void **state)
+static void only_a_terminal_gets_colours(void **state)
 {
     static struct run run;
 
@@ -117,8 +117,8 @@ static void what_is_no_terminal_gets_no_colours(void **state)
 }
 
 SUITE(output, cmocka_unit_test(a_closed_standard_output_is_an_error),
-      cmocka_unit_test(a_full_disk_is_an_error_that_is_said),
-      cmocka_unit_test(a_reader_that_is_gone_ends_it_quietly),
+      cmocka_unit_test(full_disk_is_a_reported_error),
+      cmocka_unit_test(closed_pipe_ends_it_quietly),
       cmocka_unit_test(control_characters_do_not_reach_the_terminal),
       cmocka_unit_test(a_terminal_gets_colours_unless_they_are_refused),
-      cmocka_unit_test(what_is_no_terminal_gets_no_colours));
+      cmocka_unit_test(only_a_terminal_gets_colours));

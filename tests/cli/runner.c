@@ -36,8 +36,9 @@ static void read_back(int fd, char *out)
     close(fd);
 }
 
-/* Ours, with `added` in front, where getenv finds it first. Looking for leaks costs seconds a
- * process, and is done where the library is linked in; so does waiting for races at the exit. */
+/* Returns our environment with `added` in front, where getenv finds it first. Leak detection costs
+ * seconds per process, and is done in tests that link the library; the same holds for waiting for
+ * races at exit. */
 static char **make_environment(const char *const *added)
 {
     size_t count = 0, used = 0;
@@ -74,6 +75,7 @@ void runner_run_with(struct run *run, const char *const *arguments, const char *
     assert_true(out >= 0 && err >= 0);
     char **variables = make_environment(environment);
     posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (output_fd == RUN_CLOSE)
         posix_spawn_file_actions_addclose(&actions, STDOUT_FILENO);
     else

@@ -15,7 +15,7 @@ static void hurry(void *context)
     hurried->count++;
 }
 
-/* Sends itself a signal and lets the loop hear of it. */
+/* Sends a signal to this process and lets the loop deliver it. */
 static void send(int number)
 {
     kill(getpid(), number);
@@ -79,7 +79,7 @@ static int claimed(void *argument)
     return 0;
 }
 
-static void work_that_is_done_leaves_the_signal_to_what_follows(void **state)
+static void signal_after_the_work_stops_the_next_scope(void **state)
 {
     (void)state;
     run_in_loop(claimed, NULL);
@@ -102,7 +102,7 @@ static int held_back(void *argument)
     return 0;
 }
 
-static void signals_that_were_held_back_come_when_somebody_listens(void **state)
+static void blocked_signals_are_delivered_to_listeners(void **state)
 {
     struct cli_signals signals = {0};
     sigset_t mask;
@@ -131,7 +131,7 @@ static int with_hangup_ignored(void *argument)
     return 0;
 }
 
-static void a_hangup_that_is_ignored_stays_so(void **state)
+static void ignored_sighup_stays_ignored(void **state)
 {
     struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
 
@@ -144,6 +144,6 @@ static void a_hangup_that_is_ignored_stays_so(void **state)
 }
 
 SUITE(signals, cmocka_unit_test(the_first_signal_stops_and_each_later_one_hurries),
-      cmocka_unit_test(work_that_is_done_leaves_the_signal_to_what_follows),
-      cmocka_unit_test(signals_that_were_held_back_come_when_somebody_listens),
-      cmocka_unit_test(a_hangup_that_is_ignored_stays_so));
+      cmocka_unit_test(signal_after_the_work_stops_the_next_scope),
+      cmocka_unit_test(blocked_signals_are_delivered_to_listeners),
+      cmocka_unit_test(ignored_sighup_stays_ignored));

@@ -17,7 +17,7 @@ struct session {
     struct held held;
 };
 
-/* The text with every ADDRESS in it replaced. */
+/* Returns the text with every ADDRESS replaced. */
 static const char *with_address(struct session *session, const char *text)
 {
     const char *address = peer_url(session->peer, "");
@@ -35,14 +35,14 @@ static const char *with_address(struct session *session, const char *text)
     return result;
 }
 
-/* One connection says them all, as many as there are requests on it. */
+/* Writes the answers for one connection, one for each request. */
 static void write_acts(struct session *session)
 {
     const struct talk *talk = session->talk;
     struct peer_act *act = session->acts;
 
     for (size_t i = 0; talk->answers != NULL && talk->answers[i] != NULL; i++) {
-        struct bl_text body = bl_text_from(talk->answers[i]);
+        struct bl_text body = bl_text_from(with_address(session, talk->answers[i]));
         *act++ = (struct peer_act){.type = PEER_READ_REQUEST};
         *act++ = (struct peer_act){
             .type = PEER_SEND,
@@ -54,6 +54,13 @@ static void write_acts(struct session *session)
                 BL_TEXT_ARG(body))};
     }
     *act++ = (struct peer_act){.type = PEER_READ_REQUEST};
+    if (talk->endless != NULL) {
+        *act++ = (struct peer_act){
+            .type = PEER_SEND,
+            .bytes =
+                BL_TEXT("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" TALK_BEGIN)};
+        *act++ = (struct peer_act){.type = PEER_SEND_ENDLESS, .bytes = bl_text_from(talk->endless)};
+    }
     *act++ = (struct peer_act){.type = PEER_SILENCE};
 }
 
@@ -70,7 +77,7 @@ static void write_config(const char *text)
     fclose(file);
 }
 
-/* On a thread, so that the server's fibers go on. */
+/* Runs on a thread, so that the server's fibers continue. */
 static void run_program(void *payload)
 {
     struct session *session = payload;
@@ -88,7 +95,7 @@ static void wait_program(void *payload)
     held_wait(&session->held);
 }
 
-/* The same beside us, with a signal when it has sent its first request. */
+/* The same, with a signal after the first request. */
 static void signal_program(struct session *session)
 {
     struct talk *talk = session->talk;
@@ -131,9 +138,9 @@ static int session_main(void *argument)
     struct peer_script script = {.acts = session->acts};
     struct bl_nursery nursery;
 
-    write_acts(session);
     bl_nursery_init(&nursery, bl_scope_current());
     session->peer = peer_start(&nursery, &script, 1);
+    write_acts(session);
     if (talk->config != NULL)
         write_config(with_address(session, talk->config));
     for (size_t i = 0; talk->environment != NULL && talk->environment[i] != NULL; i++)

@@ -6,25 +6,26 @@
 #include "cli/table/commands.h"
 
 static int (*const cell_verbs[])(struct cli_call *call, const struct cell_options *options) = {
-    [CELL_RUN] = cell_run,     [CELL_SERVE] = cell_serve,   [CELL_CREATE] = cell_ask,
-    [CELL_OBSERVE] = cell_ask, [CELL_TERMINATE] = cell_ask, [CELL_RELEASE] = cell_ask,
-    [CELL_LIST] = cell_ask,
+    [CELL_VERB_RUN] = cell_run,       [CELL_VERB_SERVE] = cell_serve,
+    [CELL_VERB_CREATE] = cell_ask,    [CELL_VERB_OBSERVE] = cell_ask,
+    [CELL_VERB_TERMINATE] = cell_ask, [CELL_VERB_RELEASE] = cell_ask,
+    [CELL_VERB_LIST] = cell_ask,
 };
 
-/* ---- What belongs together ------------------------------------------------------------------- */
+/* ---- Combinations of options ----------------------------------------------------------------- */
 
 static int check_together(const struct cli_call *call, const struct cell_options *options,
                           struct bl_error *error)
 {
     if (options->standard && options->socket != NULL)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--stdio",
-                            "--stdio and --socket name different ways to the host");
+                            "--stdio and --socket exclude each other");
     if (options->standard && call->format != CLI_FORMAT_TEXT)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--json",
-                            "with --stdio standard output belongs to the frames");
-    if (options->verb == CELL_CREATE && options->timed && options->timeout_ns <= 0)
+                            "with --stdio, standard output is used for frames");
+    if (options->verb == CELL_VERB_CREATE && options->timed && options->timeout_ns <= 0)
         return bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--timeout",
-                            "a cell that is created has some time to run");
+                            "the deadline of a new cell must be positive");
     return 0;
 }
 
@@ -35,10 +36,10 @@ static int cell_settle(struct cell_options *options, struct bl_error *error)
     options->directory = directory;
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the directory", NULL,
-                            "the current folder is gone");
-    if (options->verb != CELL_RUN && options->session == NULL)
+                            "the current folder no longer exists");
+    if (options->verb != CELL_VERB_RUN && options->session == NULL)
         options->session = "default";
-    if (options->verb != CELL_RUN && options->verb != CELL_SERVE)
+    if (options->verb != CELL_VERB_RUN && options->verb != CELL_VERB_SERVE)
         return 0;
     return options->store != NULL ? 0
                                   : bl_store_default_path(&options->arena, &options->store, error);
@@ -59,7 +60,7 @@ uint64_t cell_deadline_ms(const struct cell_options *options)
 {
     if (!options->timed || options->timeout_ns <= 0)
         return 0;
-    /* Rounded up: what was asked for is never none. */
+    /* Rounded up, so that a deadline never becomes 0, which means none. */
     return ((uint64_t)options->timeout_ns + BL_NS_PER_MS - 1) / BL_NS_PER_MS;
 }
 

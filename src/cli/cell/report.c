@@ -3,6 +3,8 @@
 
 #include <belay/record.h>
 
+#include "cell/cell.h"
+#include "cli/answers.h"
 #include "run.h"
 
 #define ITEMS_MAX ((size_t)64 * 1024 * 1024)
@@ -18,7 +20,7 @@ void cell_remark(struct cell_work *work, struct bl_text text)
         cli_stream_say(&work->remarks, text);
 }
 
-/* ---- What the cell says ---------------------------------------------------------------------- */
+/* ---- Output of the cell ---------------------------------------------------------------------- */
 
 static void append_string(struct bl_buffer *list, struct bl_text text)
 {
@@ -47,8 +49,7 @@ void cell_notified(void *context, const char *cell_id, uint64_t seq, struct bl_t
     bl_cell_notify_ack(work->session, cell_id, seq);
 }
 
-/* Behind those that came before, as the wire has them. None of them is kept where one does not
- * fit. */
+/* Appends the items as the protocol encodes them; none of them if one does not fit. */
 static void keep_items(struct cell_work *work, const struct bl_list *items)
 {
     struct bl_buffer *kept = &work->items;
@@ -91,8 +92,8 @@ static void show_yielded(struct cell_work *work, const struct bl_cell_yielded *y
     if (!yielded->stalled || work->stalled)
         return;
     work->stalled = true;
-    cell_remark(work, BL_TEXT("belay cell: nothing is left that could wake it; it waits for its "
-                              "deadline, or for Ctrl-C\n"));
+    cell_remark(work, BL_TEXT("belay cell: stalled: nothing is left that can wake it; it waits for "
+                              "its deadline or Ctrl-C\n"));
 }
 
 bool cell_take_outcome(struct cell_work *work, const struct bl_cell_observe_outcome *outcome)
@@ -119,7 +120,8 @@ static int cell_report_stop_exit_code(const char *reason, const char *origin)
                                                             : CLI_EXIT_CLIENT_GONE;
 }
 
-/* Of a stop that nothing was there for, or whose answer did not get out. */
+/* Returns the exit code for a stop before the cell started, or for an answer that was not
+ * delivered. */
 static int scope_exit_code(const struct bl_scope *scope)
 {
     struct bl_stop stop;
@@ -141,10 +143,10 @@ static const struct bl_json *end_receipt(const struct cell_work *work)
                : NULL;
 }
 
-/* What `belay cell run --json` says besides the envelope. */
+/* The members of `belay cell run --json` besides the envelope. */
 struct run_answer {
     const char *verb;
-    const char *session_id; /* NULL: one of its own, which is gone */
+    const char *session_id; /* NULL for a session of its own, which is deleted */
     const char *cell_id;
     enum run_outcome {
         RUN_COMPLETED,
@@ -155,7 +157,7 @@ struct run_answer {
     struct bl_list output;
     const char *const *notifications;
     size_t notification_count;
-    struct bl_text output_json, notifications_json; /* in place of the two */
+    struct bl_text output_json, notifications_json; /* the same two, already encoded */
     uint64_t stopped_calls;
     const struct bl_cell_error *cell_error;
     const struct bl_json *receipt;
@@ -163,31 +165,44 @@ struct run_answer {
     const struct bl_error *error;
 };
 
+static const char *const run_verb[] = {"run"};
+static const struct bl_names run_verbs = BL_NAMES(run_verb);
 static const char *const outcome_names[] = {"completed", "failed", "terminated", "never_started"};
 static const struct bl_names outcomes = BL_NAMES(outcome_names);
 
 #define BL_RECORD_STRUCT struct run_answer
 static const struct bl_member run_members[] = {
-    BL_MEMBER_STRING("verb", verb),
-    BL_MEMBER_STRING("session_id", session_id, .nullable = true,
-                     .about = "As asked for; null for a session of the run's own, which is gone."),
-    BL_MEMBER_STRING("cell_id", cell_id),
-    BL_MEMBER_ENUM("outcome", outcome, &outcomes),
+    BL_MEMBER_STRING("verb", verb, .names = &run_verbs),
+    BL_MEMBER_STRING("session_id", session_id, .nullable = true, .form = &cell_id_form,
+                     .about =
+                         "From the command line; null for a temporary session, which is deleted."),
+    BL_MEMBER_STRING("cell_id", cell_id, .form = &cell_id_form),
+    BL_MEMBER_ENUM("outcome", outcome, &outcomes,
+                   .about = "failed: it has completed with an error; terminated: it was stopped; "
+                            "never_started: it was stopped before it ran."),
     BL_MEMBER_LIST("output", output, &bl_cell_item_record, struct bl_cell_item, link,
                    BL_ENCODED(output_json), .about = "All items, in order."),
     BL_MEMBER_ARRAY("notifications", notifications, notification_count, &bl_element_string,
                     BL_ENCODED(notifications_json), .about = "Texts that were passed to notify."),
     BL_MEMBER_INTEGER("stopped_calls", stopped_calls,
-                      .about = "Nested calls that still ran at the end, and were stopped."),
+                      .about =
+                          "Nested calls that were still running at the end, and were stopped."),
     BL_MEMBER_POINTER("cell_error", cell_error, &bl_cell_error_record, .nullable = true,
                       .about = "Error of a cell that failed."),
-    BL_MEMBER_JSON("receipt", receipt, .nullable = true, BL_ENCODED(receipt_json),
-                   .about = "Receipt of a cell that was stopped."),
-    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true),
+    BL_MEMBER_JSON("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
+                   BL_ENCODED(receipt_json), .about = "Receipt of a cell that was stopped."),
+    BL_MEMBER_POINTER("error", error, &bl_error_record, .optional = true,
+                      .about = "Only with exit code 1."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
-static const struct bl_record run_record = BL_RECORD("cell-run", struct run_answer, run_members);
+static const int64_t run_exit_codes[] = {CLI_EXIT_OK, CLI_EXIT_FAILED, CLI_EXIT_TIMEOUT,
+                                         CLI_EXIT_CLIENT_GONE, CLI_EXIT_TERMINATED};
+static const struct bl_numbers run_exits = BL_NUMBERS(run_exit_codes);
+const struct cli_answer cell_run_answer = {
+    BL_RECORD("cell-run", struct run_answer, run_members,
+              .about = "One line on standard output, when the cell has ended."),
+    .of = "cell run", .exits = &run_exits};
 
 static enum run_outcome end_outcome(const struct cell_work *work)
 {
@@ -206,7 +221,7 @@ static int settle_exit_code(struct cell_work *work)
 
     if (work->ended && work->end.type == BL_CELL_OBSERVE_MISSING)
         bl_error_set(&work->error, BL_ENOENT, BL_KIND_CELL, "observe the cell", work->cell_id,
-                     "its record is gone");
+                     "the record of the cell is missing");
     if (work->error.code != 0)
         return cli_error_exit_code(&work->error);
     if (!work->ended)
@@ -225,7 +240,7 @@ static void report_run(struct cell_work *work)
     struct bl_buffer receipt;
     struct bl_error error = {0};
     struct run_answer answer = {
-        .verb = "run",
+        .verb = run_verb[0],
         .session_id = work->options->session,
         .cell_id = work->cell_id,
         .outcome = end_outcome(work),
@@ -247,7 +262,8 @@ static void report_run(struct cell_work *work)
         cell_failure(answer.cell_error, work->cell_id, &error);
         answer.error = &error;
     }
-    cli_answer_stream(&work->stream, work->call, &work->exit_code, &run_record, &answer);
+    cli_answer_stream(&work->stream, work->call, &work->exit_code, &cell_run_answer.record,
+                      &answer);
     bl_buffer_done(&receipt);
 }
 
@@ -293,7 +309,7 @@ static void remark_end(struct cell_work *work)
     remark_receipt(work);
 }
 
-/* An answer that did not get out is never taken for success. */
+/* Sets the exit code for an answer that was not delivered: never success. */
 static void cell_report_answer_lost(struct cell_work *work)
 {
     int failed = work->stream.failed;
@@ -301,7 +317,7 @@ static void cell_report_answer_lost(struct cell_work *work)
     if (failed == 0 || failed == EPIPE) {
         if (work->exit_code == CLI_EXIT_OK)
             work->exit_code =
-                failed == EPIPE ? CLI_EXIT_CLIENT_GONE : scope_exit_code(&work->patience);
+                failed == EPIPE ? CLI_EXIT_CLIENT_GONE : scope_exit_code(&work->wait_limit);
         return;
     }
     work->exit_code = CLI_EXIT_FAILED;

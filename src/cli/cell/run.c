@@ -1,12 +1,13 @@
 /* Design notes.
  *
- * One fiber does it all: reads, opens, creates, observes until the end, answers. The cell ends with
- * a scope that signals, the deadline and a reader that goes stop; the fiber itself runs outside of
- * that scope, because after a stop there is an end to be read and told. Who won is the cell's
- * record to say: one that had completed when the stop came has completed.
+ * One fiber performs all steps: reads, opens, creates, observes until the end, answers. The cell
+ * ends with a scope that is stopped by signals, by the deadline and by a reader that closes
+ * standard output. The fiber itself runs outside of that scope, because after a stop it must still
+ * read the end and report it. The cell's record decides a race: a cell that completed before the
+ * stop has completed.
  *
- * In text output is printed as it comes: short observations, which get longer while there is
- * nothing to print, since each one that is decided is written to the store. */
+ * In text, output is printed as it arrives, by short observations. They get longer while there is
+ * nothing to print, because every decided observation is written to the store. */
 #include <unistd.h>
 
 #include <belay/serve.h>
@@ -22,7 +23,7 @@
 
 /* ---- The cell -------------------------------------------------------------------------------- */
 
-/* BL_ECANCELED, BL_ETIMEDOUT: stopped before, or in that moment: it has never started. */
+/* Creates the cell. BL_ECANCELED or BL_ETIMEDOUT if a stop came first: the cell never started. */
 static int cell_run_create(struct cell_work *work)
 {
     const struct cell_options *options = work->options;
@@ -47,7 +48,7 @@ static int cell_run_create(struct cell_work *work)
     return code;
 }
 
-/* One observation; what the store cannot take just now is asked for again. */
+/* Observes once; tries again if the store fails for the moment. */
 static int cell_run_observe(struct cell_work *work, uint64_t generation, uint64_t yield_ms,
                             struct bl_arena *arena, struct bl_cell_observe_outcome *ret_outcome)
 {
@@ -94,7 +95,7 @@ static uint64_t end_generation(const struct cell_work *work)
                                                        : work->end.terminated.generation;
 }
 
-/* In a session that stays, nobody will ask for it again. */
+/* Releases the cell in a session that stays, because it will not be observed again. */
 static void cell_run_release(struct cell_work *work)
 {
     struct bl_cell_fault *fault = bl_arena_zalloc(&work->arena, sizeof *fault);
@@ -131,7 +132,7 @@ static int cell_run_session(struct cell_work *work)
     int code = cell_run_create(work);
     if (code == 0)
         code = cell_run_watch(work);
-    /* From here on a stop has nothing to stop. */
+    /* From here on there is nothing left to stop. */
     (void)bl_scope_claim(&work->scope);
     cell_run_release(work);
     bl_cell_session_close(work->session, work->options->session == NULL, BL_STOP_SHUTDOWN,
@@ -154,14 +155,14 @@ static int cell_run_host(struct cell_work *work, struct bl_nursery *services)
         bl_toolbox_end(work->tools.toolbox);
     bl_cell_host_stop(work->host, BL_STOP_SHUTDOWN, "cell run");
     work->host = NULL;
-    /* One that was made for this cell goes with it. */
+    /* A session that was created for this cell is deleted with it. */
     if (work->options->session == NULL)
         bl_store_delete(work->store, work->session_id, NULL);
     return code;
 }
 
-/* With a control socket, for `belay ps` and `belay cancel`; one that cannot be made is no reason
- * not to run. */
+/* Runs with a control socket, for `belay ps` and `belay cancel`; without one if it cannot be
+ * created. */
 static int cell_run_listed(struct cell_work *work)
 {
     struct bl_control *control = NULL;
@@ -184,7 +185,7 @@ static int cell_run_listed(struct cell_work *work)
     return code;
 }
 
-/* In the scope: a stop leaves whoever reads to it. */
+/* Reads the source in the scope: after a stop, the reading thread is abandoned. */
 static int cell_run_begin(struct cell_work *work)
 {
     struct bl_scope *outer = bl_scope_enter(&work->scope);
@@ -205,9 +206,8 @@ static void cell_run_perform(struct cell_work *work)
     if (code == 0)
         code = cell_run_listed(work);
     bl_store_close(work->store);
-    /* A stop that came just now is handed down in the loop's next turn, and is to be in the
-     * receipt.
-     */
+    /* A stop requested just now is passed down in the loop's next iteration, and must be in the
+     * receipt. */
     if (bl_scope_stopped(&work->scope))
         bl_yield();
     bool stopped = bl_scope_stopped(&work->scope) &&
@@ -219,13 +219,13 @@ static void cell_run_perform(struct cell_work *work)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* A stop ends the patience with readers, too. */
-static void cell_run_end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
+/* A stop also ends the wait for readers. */
+static void cell_run_end_waits(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_stop stop;
 
     bl_scope_stop_read(scope, &stop);
-    bl_scope_stop(&BL_CONTAINER(hook, struct cell_work, stopped)->patience, stop.reason,
+    bl_scope_stop(&BL_CONTAINER(hook, struct cell_work, stopped)->wait_limit, stop.reason,
                   stop.origin);
 }
 
@@ -241,11 +241,11 @@ static void cell_run_open_scopes(struct cell_work *work)
 {
     const struct cell_options *options = work->options;
 
-    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->wait_limit, bl_scope_current());
     bl_scope_init(&work->listening, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
     bl_receipt_open(&work->receipt, &work->scope, work->cell_id);
-    bl_stop_hook_add(&work->stopped, &work->scope, cell_run_end_patience);
+    bl_stop_hook_add(&work->stopped, &work->scope, cell_run_end_waits);
     if (!options->timed)
         return;
     uint64_t timeout_ns = options->timeout_ns > 0 ? (uint64_t)options->timeout_ns : 0;
@@ -258,12 +258,12 @@ static void cell_run_close_scopes(struct cell_work *work)
     bl_receipt_close(&work->receipt);
     bl_scope_done(&work->scope);
     bl_scope_done(&work->listening);
-    bl_scope_done(&work->patience);
+    bl_scope_done(&work->wait_limit);
 }
 
 static void cell_run_perform_and_answer(struct cell_work *work)
 {
-    work->signals.after = &work->patience;
+    work->signals.after = &work->wait_limit;
     int code = cli_signals_start(&work->signals, &work->scope, cell_run_hurry, work);
 
     if (code == 0)
@@ -283,11 +283,11 @@ static int cell_run_work_main(void *argument)
 
     cell_run_open_scopes(work);
     work->exit_code = CLI_EXIT_FAILED;
-    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->patience,
+    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->wait_limit,
                         &work->error) == 0) {
         work->heard =
             cell_is_text(work) && cli_stream_open(&work->remarks, STDERR_FILENO, &work->listening,
-                                                  &work->patience, &unheard) == 0;
+                                                  &work->wait_limit, &unheard) == 0;
         bool opened = work->heard;
         cell_run_perform_and_answer(work);
         if (opened)

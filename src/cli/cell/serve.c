@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * Signals stop a scope in which one fiber only waits; host, server and control socket run outside
- * of it, and are then ended one after another, so that every cell has its end on record, and every
- * client its answer, before the process goes. */
+ * Signals stop a scope in which one fiber only waits. Host, server and control socket run outside
+ * of that scope and are then stopped one after another, so that the end of every cell is recorded
+ * and every client has its answer before the process exits. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,12 +18,12 @@
 struct serving {
     struct cli_call *call;
     const struct cell_options *options;
-    struct bl_scope scope;     /* what stops it ends the host */
-    struct bl_scope patience;  /* with whoever reads standard error */
-    struct bl_scope listening; /* of those: who goes stops nothing */
+    struct bl_scope scope;      /* its stop ends the host */
+    struct bl_scope wait_limit; /* bounds waits for the reader of standard error */
+    struct bl_scope listening;  /* stopped if standard error is closed, which stops nothing else */
     struct cli_signals signals;
     struct cli_stream remarks;
-    bool heard; /* they are open */
+    bool heard; /* `remarks` is open */
     struct bl_store *store;
     struct bl_activities activities;
     struct bl_cell_host *host;
@@ -32,9 +32,9 @@ struct serving {
     int exit_code;
 };
 
-/* ---- What is said ---------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
-/* One line on standard error; what comes from clients does not move a terminal's cursor. */
+/* Writes one line to standard error, with control sequences from clients escaped. */
 static void cell_serve_say(void *context, struct bl_text text)
 {
     struct serving *serving = context;
@@ -70,11 +70,11 @@ static const struct bl_member listening_members[] = {
 #undef BL_RECORD_STRUCT
 const struct bl_record cell_listening_record =
     BL_RECORD("cell-serve", struct listening, listening_members, .closed = true,
-              .about = "The line of belay cell serve --json, written when the host listens. When "
-                       "it cannot start, there is one line, an envelope with an error: see "
-                       "envelope.json.");
+              .about = "The line of belay cell serve --json, written when the host listens. If it "
+                       "cannot start, the line is an envelope with an error: see envelope.json.");
 
-/* On standard output, unless that is for frames. Returns the exit code. */
+/* Prints the address on standard output; with --stdio, which uses that for frames, on standard
+ * error. Returns the exit code. */
 static int cell_serve_print_listening(struct serving *serving)
 {
     const char *path = bl_cell_server_path(serving->server);
@@ -117,7 +117,7 @@ static void end_server(struct serving *serving)
     char line[160];
 
     bl_scope_stop_read(&serving->scope, &stop);
-    /* Without a stop the only client of the standard streams has gone. */
+    /* Without a stop, the only client, on the standard streams, has left. */
     bool stopped = stop.reason != BL_STOP_NONE;
     enum bl_stop_reason reason = stopped ? stop.reason : BL_STOP_CLIENT_GONE;
     const char *origin = stopped ? stop.origin : "stdin";
@@ -126,7 +126,7 @@ static void end_server(struct serving *serving)
     if (stopped)
         serving->exit_code =
             serving->signals.first == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
-    snprintf(line, sizeof line, "ended by %s, and with it %zu cell%s", origin, cells,
+    snprintf(line, sizeof line, "ended by %s, with %zu cell%s", origin, cells,
              cells == 1 ? "" : "s");
     cell_serve_say(serving, bl_text_from(line));
 }
@@ -215,17 +215,17 @@ static int cell_serve_main(void *argument)
 
     bl_scope_init(&serving->scope, bl_scope_current());
     bl_scope_init(&serving->listening, bl_scope_current());
-    bl_scope_init(&serving->patience, bl_scope_current());
+    bl_scope_init(&serving->wait_limit, bl_scope_current());
     serving->heard = serving->call->format == CLI_FORMAT_TEXT &&
                      cli_stream_open(&serving->remarks, STDERR_FILENO, &serving->listening,
-                                     &serving->patience, &unheard) == 0;
+                                     &serving->wait_limit, &unheard) == 0;
     cli_serve(serving);
     if (serving->heard) {
-        bl_scope_stop(&serving->patience, BL_STOP_SHUTDOWN, "cell serve");
+        bl_scope_stop(&serving->wait_limit, BL_STOP_SHUTDOWN, "cell serve");
         (void)cli_stream_flush(&serving->remarks);
         cli_stream_close(&serving->remarks);
     }
-    bl_scope_done(&serving->patience);
+    bl_scope_done(&serving->wait_limit);
     bl_scope_done(&serving->listening);
     bl_scope_done(&serving->scope);
     return 0;

@@ -3,9 +3,15 @@
 
 #include "cell.h"
 
-/* ---- What is offered ------------------------------------------------------------------------- */
+/* ---- Offered tools --------------------------------------------------------------------------- */
 
-/* Of the toolbox's those that may run beside others are those that only read. */
+/* True for tools that only read: those that may run in parallel, except fetch, which reads from
+ * outside of this folder. */
+static bool cell_only_reads(const struct bl_tool_offer *offer)
+{
+    return offer->parallel && strcmp(offer->name, "fetch") != 0;
+}
+
 static void choose_offers(struct cell_toolset *set, enum cell_offer offer, struct bl_arena *arena)
 {
     const struct bl_tools *all = bl_toolbox_tools(set->toolbox);
@@ -18,7 +24,7 @@ static void choose_offers(struct cell_toolset *set, enum cell_offer offer, struc
     set->tools = bl_arena_zalloc(arena, all->offer_count * sizeof *set->tools);
     for (size_t i = 0; i < all->offer_count; i++) {
         const struct bl_tool_offer *found = &all->offers[i];
-        if (offer == CELL_OFFER_READ_ONLY && !found->parallel)
+        if (offer == CELL_OFFER_READ_ONLY && !cell_only_reads(found))
             continue;
         offers[set->table.offer_count++] = *found;
         set->tools[set->count++] = (struct bl_cell_tool){

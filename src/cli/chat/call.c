@@ -1,9 +1,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "agent/agent.h"
+#include "tool/tool.h"
 #include "view.h"
 
-/* Whoever is asked for permission must see all of it, or that it is not all. */
+/* A user who is asked for permission must see the whole input, or that it was cut. */
 #define INPUT_LINE_MAX ((size_t)4000)
 #define FAILURE_LINES  6u
 #define CALL_MARK      "● "
@@ -24,6 +26,30 @@ void chat_line(const struct chat_frame *frame, size_t indent, struct bl_text tex
         text_line_add(&line, BL_TEXT(" "), &plain);
     text_line_add(&line, text, style);
     text_line_end(&line);
+}
+
+static void call_put_code(void *context, struct bl_text piece, const struct text_style *style)
+{
+    text_wrap_add_literal(context, piece, style);
+}
+
+void chat_code(const struct chat_frame *frame, size_t indent, struct bl_text text,
+               struct bl_text name)
+{
+    static const char blanks[] = "                ";
+    struct bl_text line, margin = {blanks, indent < sizeof blanks - 1 ? indent : sizeof blanks - 1};
+    struct highlight highlight;
+    struct text_wrap wrap;
+
+    text_wrap_init(&wrap, frame->out, frame->columns, frame->colours);
+    wrap.first_indent = wrap.indent = margin;
+    wrap.indent_width = margin.size;
+    highlight_begin(&highlight, name);
+    while (bl_text_split(&text, '\n', &line)) {
+        highlight_line(&highlight, line, call_put_code, &wrap);
+        text_wrap_add_literal(&wrap, BL_TEXT("\n"), &plain);
+    }
+    text_wrap_done(&wrap);
 }
 
 void chat_paragraph(const struct chat_frame *frame, const char *mark, struct bl_text text,
@@ -54,12 +80,20 @@ const char *chat_short_count(uint64_t count, char out[24])
     return out;
 }
 
+const char *chat_tokens(uint64_t count, char out[32])
+{
+    char number[24];
+
+    snprintf(out, 32, "%s token%s", chat_short_count(count, number), count == 1 ? "" : "s");
+    return out;
+}
+
 bool chat_cell_text(const struct bl_event *event, char *out, size_t size)
 {
     const char *cell = event->cell != NULL ? event->cell : "?";
     const char *status = event->status != NULL ? event->status : "?";
 
-    /* The call that made it has been shown. */
+    /* The call that created it has already been shown. */
     if (event->type == BL_EVENT_CELL_CREATED)
         return false;
     if (event->type == BL_EVENT_CELL_YIELDED)
@@ -70,12 +104,7 @@ bool chat_cell_text(const struct bl_event *event, char *out, size_t size)
     return true;
 }
 
-/* ---- The input in a line --------------------------------------------------------------------- */
-
-static struct bl_text chat_call_member(const struct bl_json *input, const char *key)
-{
-    return bl_json_text(bl_json_get(input, bl_text_from(key)));
-}
+/* ---- The input in one line ------------------------------------------------------------------- */
 
 static struct bl_text chat_call_bounded(struct bl_arena *arena, struct bl_text text)
 {
@@ -91,67 +120,91 @@ static bool chat_call_is_tool(const char *tool, const char *name)
     return strcmp(tool, name) == 0;
 }
 
-static struct bl_text bash_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text bash_line(struct bl_arena *arena, const void *given)
 {
-    struct bl_text command = chat_call_member(input, "command"),
-                   job = chat_call_member(input, "job");
-    bool stop = bl_json_boolean(bl_json_get(input, BL_TEXT("stop")), false);
-    bool background = bl_json_boolean(bl_json_get(input, BL_TEXT("background")), false);
+    const struct tool_bash_input *input = given;
 
-    if (job.size > 0)
-        return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, stop ? "stop " : "",
-                               BL_TEXT_ARG(chat_call_bounded(arena, job)));
-    command = chat_call_bounded(arena, command);
-    return bl_arena_printf(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(command),
-                           background ? " &" : "");
+    if (input->job.size > 0)
+        return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, input->stop ? "stop " : "",
+                               BL_TEXT_ARG(chat_call_bounded(arena, input->job)));
+    struct bl_text command = chat_call_bounded(arena, input->command);
+    return bl_text_trim(bl_arena_printf(arena, BL_TEXT_FORMAT "%s", BL_TEXT_ARG(command),
+                                        input->background ? " &" : ""));
 }
 
-static struct bl_text chat_call_read_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_read_line(struct bl_arena *arena, const void *given)
 {
-    struct bl_text path = chat_call_bounded(arena, chat_call_member(input, "path"));
-    int64_t offset = 0, limit = 0;
+    const struct tool_read_input *input = given;
+    struct bl_text path = chat_call_bounded(arena, input->path);
 
-    if (!bl_json_int64(bl_json_get(input, BL_TEXT("offset")), &offset))
+    if (input->offset == 0)
         return path;
-    if (!bl_json_int64(bl_json_get(input, BL_TEXT("limit")), &limit) || limit < 1 ||
-        offset > INT64_MAX - limit)
+    if (input->limit == 0 || input->offset > INT64_MAX - input->limit)
         return bl_arena_printf(arena, BL_TEXT_FORMAT " from line %" PRId64, BL_TEXT_ARG(path),
-                               offset);
+                               input->offset);
     return bl_arena_printf(arena, BL_TEXT_FORMAT " lines %" PRId64 "-%" PRId64, BL_TEXT_ARG(path),
-                           offset, offset + limit - 1);
+                           input->offset, input->offset + input->limit - 1);
 }
 
-static struct bl_text chat_call_search_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_write_line(struct bl_arena *arena, const void *input)
 {
-    struct bl_text pattern = chat_call_bounded(arena, chat_call_member(input, "pattern"));
-    struct bl_text path = chat_call_member(input, "path"), glob = chat_call_member(input, "glob");
-    struct bl_text where = chat_call_bounded(arena, path.size > 0 ? path : glob);
+    return chat_call_bounded(arena, ((const struct tool_write_input *)input)->path);
+}
 
+static struct bl_text chat_call_edit_line(struct bl_arena *arena, const void *input)
+{
+    return chat_call_bounded(arena, ((const struct tool_edit_input *)input)->path);
+}
+
+static struct bl_text ls_line(struct bl_arena *arena, const void *input)
+{
+    struct bl_text path = chat_call_bounded(arena, ((const struct tool_ls_input *)input)->path);
+
+    return path.size > 0 ? path : BL_TEXT(".");
+}
+
+static struct bl_text chat_call_search_line(struct bl_arena *arena, struct bl_text pattern,
+                                            struct bl_text where)
+{
+    pattern = chat_call_bounded(arena, pattern);
+    where = chat_call_bounded(arena, where);
     return where.size == 0 ? pattern
                            : bl_arena_printf(arena, BL_TEXT_FORMAT " in " BL_TEXT_FORMAT,
                                              BL_TEXT_ARG(pattern), BL_TEXT_ARG(where));
 }
 
-static bool is_done(const struct bl_json *todo)
+static struct bl_text chat_call_glob_line(struct bl_arena *arena, const void *given)
 {
-    return bl_text_equal(chat_call_member(todo, "status"), BL_TEXT("completed"));
+    const struct tool_glob_input *input = given;
+
+    return chat_call_search_line(arena, input->pattern, input->path);
 }
 
-static struct bl_text todo_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_grep_line(struct bl_arena *arena, const void *given)
 {
-    const struct bl_json *todos = bl_json_get(input, BL_TEXT("todos"));
-    size_t done = 0;
+    const struct tool_grep_input *input = given;
 
-    BL_JSON_EACH (todo, todos)
-        done += is_done(todo);
-    return bl_arena_printf(arena, "%zu of %zu done", done,
-                           bl_json_is(todos, BL_JSON_ARRAY) ? bl_json_size(todos) : 0);
+    return chat_call_search_line(arena, input->pattern,
+                                 input->path.size > 0 ? input->path : input->glob);
 }
 
-/* The first line of a cell's source that says something; a pragma is a comment, too. */
-static struct bl_text source_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text chat_call_fetch_line(struct bl_arena *arena, const void *input)
 {
-    struct bl_text source = chat_call_member(input, "source"), line = {0};
+    return chat_call_bounded(arena, ((const struct tool_fetch_input *)input)->url);
+}
+
+static struct bl_text todo_line(struct bl_arena *arena, const void *given)
+{
+    const struct tool_todo_input *input = given;
+
+    return bl_arena_printf(arena, "%zu of %zu done", tool_todo_count(input, ITEM_COMPLETED),
+                           input->count);
+}
+
+/* Returns the first line of a cell's source that is not blank and not a comment. */
+static struct bl_text source_line(struct bl_arena *arena, const void *input)
+{
+    struct bl_text source = ((const struct agent_exec_input *)input)->source, line = {0};
 
     while (bl_text_split(&source, '\n', &line)) {
         line = bl_text_trim(line);
@@ -161,16 +214,58 @@ static struct bl_text source_line(struct bl_arena *arena, const struct bl_json *
     return chat_call_bounded(arena, line);
 }
 
-static struct bl_text wait_line(struct bl_arena *arena, const struct bl_json *input)
+static struct bl_text wait_line(struct bl_arena *arena, const void *given)
 {
-    bool terminate = bl_json_boolean(bl_json_get(input, BL_TEXT("terminate")), false);
+    const struct agent_wait_input *input = given;
 
-    return bl_arena_printf(
-        arena, "%s" BL_TEXT_FORMAT, terminate ? "terminate " : "",
-        BL_TEXT_ARG(chat_call_bounded(arena, chat_call_member(input, "cell_id"))));
+    return bl_arena_printf(arena, "%s" BL_TEXT_FORMAT, input->terminate ? "terminate " : "",
+                           BL_TEXT_ARG(chat_call_bounded(arena, input->cell_id)));
 }
 
-/* Of a tool that we know nothing of: as it is written. */
+static struct bl_text task_line(struct bl_arena *arena, const void *given)
+{
+    const struct agent_task_input *input = given;
+
+    return bl_arena_printf(arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
+                           BL_TEXT_ARG(bl_utf8_cut(input->agent, 64)),
+                           BL_TEXT_ARG(chat_call_bounded(arena, input->prompt)));
+}
+
+/* Returns the first line of a plan that is not blank, without the mark of a heading. */
+static struct bl_text plan_line(struct bl_arena *arena, const void *input)
+{
+    struct bl_text plan = ((const struct agent_plan_input *)input)->plan, line = {0};
+
+    while (bl_text_split(&plan, '\n', &line)) {
+        while (line.size > 0 && (line.data[0] == '#' || line.data[0] == ' '))
+            line = (struct bl_text){line.data + 1, line.size - 1};
+        if (bl_text_trim(line).size > 0)
+            break;
+    }
+    return chat_call_bounded(arena, bl_text_trim(line));
+}
+
+static const struct chat_tool {
+    const char *name;
+    const struct bl_record *input;
+    struct bl_text (*line)(struct bl_arena *arena, const void *input);
+} chat_tools[] = {
+    {"bash", &tool_bash_input, bash_line},
+    {"read", &tool_read_input, chat_call_read_line},
+    {"write", &tool_write_input, chat_call_write_line},
+    {"edit", &tool_edit_input, chat_call_edit_line},
+    {"ls", &tool_ls_input, ls_line},
+    {"glob", &tool_glob_input, chat_call_glob_line},
+    {"grep", &tool_grep_input, chat_call_grep_line},
+    {"todo", &tool_todo_input, todo_line},
+    {"fetch", &tool_fetch_input, chat_call_fetch_line},
+    {"exec", &agent_exec_input, source_line},
+    {"wait", &agent_wait_input, wait_line},
+    {"task", &agent_task_input, task_line},
+    {"plan", &agent_plan_input, plan_line},
+};
+
+/* Returns the input of an unknown tool as JSON. */
 static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *input)
 {
     struct bl_json_writer *writer = bl_alloc(sizeof *writer);
@@ -184,35 +279,29 @@ static struct bl_text other_line(struct bl_arena *arena, const struct bl_json *i
     return bl_text_equal(line, BL_TEXT("{}")) ? (struct bl_text){0} : line;
 }
 
+/* Returns the input in one line, cut if it is long. `*ret_input` is the input by the tool's table;
+ * NULL if the tool is unknown or the input is not an object. */
+static struct bl_text chat_call_show_input(struct bl_arena *arena, const char *tool,
+                                           const struct bl_json *json, const void **ret_input)
+{
+    *ret_input = NULL;
+    if (!bl_json_is(json, BL_JSON_OBJECT))
+        return (struct bl_text){0};
+    for (size_t i = 0; i < BL_COUNT(chat_tools); i++) {
+        if (!chat_call_is_tool(tool, chat_tools[i].name))
+            continue;
+        void *input = bl_arena_alloc(arena, chat_tools[i].input->size);
+        bl_record_take(arena, chat_tools[i].input, json, input);
+        *ret_input = input;
+        return chat_tools[i].line(arena, input);
+    }
+    return other_line(arena, json);
+}
+
 struct bl_text chat_input_line(struct bl_arena *arena, const char *tool,
                                const struct bl_json *input)
 {
-    struct bl_text path = chat_call_bounded(arena, chat_call_member(input, "path"));
-
-    if (!bl_json_is(input, BL_JSON_OBJECT))
-        return (struct bl_text){0};
-    if (chat_call_is_tool(tool, "bash"))
-        return bl_text_trim(bash_line(arena, input));
-    if (chat_call_is_tool(tool, "read"))
-        return chat_call_read_line(arena, input);
-    if (chat_call_is_tool(tool, "write") || chat_call_is_tool(tool, "edit"))
-        return path;
-    if (chat_call_is_tool(tool, "ls"))
-        return path.size > 0 ? path : BL_TEXT(".");
-    if (chat_call_is_tool(tool, "glob") || chat_call_is_tool(tool, "grep"))
-        return chat_call_search_line(arena, input);
-    if (chat_call_is_tool(tool, "todo"))
-        return todo_line(arena, input);
-    if (chat_call_is_tool(tool, "exec"))
-        return source_line(arena, input);
-    if (chat_call_is_tool(tool, "wait"))
-        return wait_line(arena, input);
-    if (chat_call_is_tool(tool, "task"))
-        return bl_arena_printf(
-            arena, BL_TEXT_FORMAT ": " BL_TEXT_FORMAT,
-            BL_TEXT_ARG(bl_utf8_cut(chat_call_member(input, "agent"), 64)),
-            BL_TEXT_ARG(chat_call_bounded(arena, chat_call_member(input, "prompt"))));
-    return other_line(arena, input);
+    return chat_call_show_input(arena, tool, input, &(const void *){NULL});
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -220,6 +309,8 @@ struct bl_text chat_input_line(struct bl_arena *arena, const char *tool,
 struct chat_call *chat_call_new(const struct bl_event *event, struct chat_agent *agent)
 {
     struct chat_call *call = bl_zalloc(sizeof *call);
+    const struct bl_json *input;
+    BL_AUTO_ARENA(arena);
 
     bl_list_init(&call->link);
     bl_arena_init(&call->arena);
@@ -229,9 +320,8 @@ struct chat_call *chat_call_new(const struct bl_event *event, struct chat_agent 
     call->since_ns = bl_clock_now_ns(&bl_clock_system);
     call->id = bl_arena_text(&call->arena, event->id);
     call->name = bl_arena_text(&call->arena, event->name);
-    if (bl_json_read(&call->arena, event->json, NULL, &call->input, NULL) != 0)
-        call->input = NULL;
-    call->line = chat_input_line(&call->arena, call->name.data, call->input);
+    if (bl_json_read(&arena, event->json, NULL, &input, NULL) == 0)
+        call->line = chat_call_show_input(&call->arena, call->name.data, input, &call->input);
     return call;
 }
 
@@ -243,7 +333,7 @@ void chat_call_free(struct chat_call *call)
     bl_free(call);
 }
 
-/* "● name  input  (note)": of what does not fit, the input is cut. */
+/* Writes "● name  input  (note)"; the input is cut if the line does not fit. */
 static void chat_call_write_head(const struct chat_call *call, const struct chat_frame *frame,
                                  size_t indent, const struct text_style *style, struct bl_text note)
 {
@@ -274,17 +364,18 @@ static void chat_call_write_head(const struct chat_call *call, const struct chat
         chat_line(frame, indent + 2, note, &dim);
 }
 
-/* ---- What it does, shown from its input ------------------------------------------------------ */
+/* ---- Effects, shown from the input ----------------------------------------------------------- */
 
-static void write_todos(const struct chat_call *call, const struct chat_frame *frame)
+static void write_todos(const struct tool_todo_input *input, const struct chat_frame *frame)
 {
-    BL_JSON_EACH (todo, bl_json_get(call->input, BL_TEXT("todos"))) {
-        bool now = bl_text_equal(chat_call_member(todo, "status"), BL_TEXT("in_progress"));
-        const char *mark = is_done(todo) ? "  [x] " : now ? "  [>] " : "  [ ] ";
-        chat_paragraph(frame, mark, chat_call_member(todo, "content"),
-                       is_done(todo) ? &dim
-                       : now         ? &bold
-                                     : &plain);
+    static const struct text_style *const styles[] = {
+        [ITEM_PENDING] = &plain, [ITEM_IN_PROGRESS] = &bold, [ITEM_COMPLETED] = &dim};
+    char mark[16];
+
+    for (size_t i = 0; i < input->count; i++) {
+        const struct tool_todo_item *item = &input->items[i];
+        snprintf(mark, sizeof mark, "  %s ", tool_todo_mark(item));
+        chat_paragraph(frame, mark, item->content, styles[tool_todo_state(item)]);
     }
 }
 
@@ -294,29 +385,53 @@ static bool is_change(const struct chat_call *call)
            chat_call_is_tool(call->name.data, "write");
 }
 
-/* The change of a file, from what the model asked for; counts only without a frame. */
-static struct chat_diff write_change(const struct chat_call *call, const struct chat_frame *frame)
+/* Writes the change of a file, from the model's input; only counts if `frame` is NULL. */
+static struct chat_diff write_change(const struct chat_call *call, const struct chat_frame *frame,
+                                     size_t indent)
 {
+    const struct tool_edit_input *edit = call->input;
+    const struct tool_write_input *write = call->input;
+
     if (chat_call_is_tool(call->name.data, "write"))
-        return chat_diff((struct bl_text){0}, chat_call_member(call->input, "content"), frame, 2);
-    return chat_diff(chat_call_member(call->input, "old_string"),
-                     chat_call_member(call->input, "new_string"), frame, 2);
+        return chat_diff(write->path, (struct bl_text){0}, write->content, frame, indent);
+    return chat_diff(edit->path, edit->old, edit->new, frame, indent);
+}
+
+/* In a whole frame, writes the full input if the line above has cut it. */
+static void write_input(const struct chat_call *call, const struct chat_frame *frame, size_t indent)
+{
+    const struct agent_exec_input *cell = call->input;
+    size_t taken = indent + text_width(call->name) + 2;
+    bool lines = call->line.size > 0 && memchr(call->line.data, '\n', call->line.size) != NULL;
+
+    if (!frame->whole)
+        return;
+    if (chat_call_is_tool(call->name.data, "exec") && call->input != NULL)
+        chat_code(frame, indent, cell->source, BL_TEXT("js"));
+    else if (lines || taken + text_width(call->line) > frame->columns)
+        chat_code(frame, indent, call->line,
+                  chat_call_is_tool(call->name.data, "bash") ? BL_TEXT("sh") : BL_TEXT(""));
 }
 
 void chat_call_live(const struct chat_call *call, const struct chat_frame *frame, size_t indent,
                     size_t lines_max)
 {
     chat_call_write_head(call, frame, indent, &yellow, (struct bl_text){0});
+    write_input(call, frame, indent + 2);
     if (indent == 0 && is_change(call) && call->input != NULL)
-        write_change(call, frame);
-    chat_output_live(&call->output, lines_max, frame, indent + 2);
+        write_change(call, frame, 2);
+    if (frame->whole)
+        chat_output_summary(&call->output, frame, indent + 2);
+    else
+        chat_output_live(&call->output, lines_max, frame, indent + 2);
     if (call->question.size > 0)
         chat_paragraph(frame, "  ? ", call->question, &yellow);
 }
 
-/* ---- How it ended ---------------------------------------------------------------------------- */
+/* ---- The end of a call ----------------------------------------------------------------------- */
 
-/* "exit code 2", as the last lines of a result say it; empty: they do not. */
+/* Returns a failure such as "exit code 2" from the last lines of a result; empty if there is none.
+ */
 static struct bl_text chat_call_failure_of(struct bl_text result)
 {
     static const char *const beginnings[] = {"exit code ", "killed by ", "timed out", "cut off"};
@@ -349,7 +464,8 @@ static uint64_t chat_call_count_lines(const struct chat_call *call, struct bl_te
 static bool is_reading(const char *tool)
 {
     return chat_call_is_tool(tool, "read") || chat_call_is_tool(tool, "grep") ||
-           chat_call_is_tool(tool, "glob") || chat_call_is_tool(tool, "ls");
+           chat_call_is_tool(tool, "glob") || chat_call_is_tool(tool, "ls") ||
+           chat_call_is_tool(tool, "fetch");
 }
 
 static void add_note(struct bl_buffer *note, struct bl_text text)
@@ -367,16 +483,16 @@ static void make_note(const struct chat_call *call, const struct chat_end *end,
     bool ok = is_status(end, "ok");
     char text[64];
 
-    if (end->status == NULL)
+    if (end->status == NULL || is_status(end, "not_run"))
         add_note(note, BL_TEXT("not run"));
     else if (is_status(end, "invalid"))
-        add_note(note, BL_TEXT("not run: its input was wrong"));
+        add_note(note, BL_TEXT("not run: invalid input"));
     else if (failure.size > 0)
         add_note(note, failure);
     else if (!ok)
         add_note(note, is_status(end, "error") ? BL_TEXT("failed") : bl_text_from(end->status));
     if (ok && is_change(call) && call->input != NULL) {
-        struct chat_diff diff = write_change(call, NULL);
+        struct chat_diff diff = write_change(call, NULL, 0);
         snprintf(text, sizeof text, "+%zu -%zu", diff.added, diff.removed);
         add_note(note, bl_text_from(text));
     }
@@ -386,24 +502,47 @@ static void make_note(const struct chat_call *call, const struct chat_end *end,
         add_note(note, bl_text_from(text));
     }
     add_note(note, end->note);
-    /* What takes no time is not worth a word. */
+    /* Short times are not shown, except for bash. */
     if (end->ms > 0 && (end->ms >= 1000 || chat_call_is_tool(call->name.data, "bash"))) {
         bl_duration_format((int64_t)(end->ms * BL_NS_PER_MS), text);
         add_note(note, bl_text_from(text));
     }
 }
 
-/* What went wrong with a call that printed nothing. */
-static void write_failure(struct bl_text text, const struct chat_frame *frame)
+/* Writes the error of a call that printed nothing. */
+static void write_failure(struct bl_text text, const struct chat_frame *frame, size_t indent)
 {
     struct bl_text line;
 
     for (size_t i = 0; i < FAILURE_LINES && bl_text_split(&text, '\n', &line); i++)
-        chat_line(frame, 2, line, &dim);
+        chat_line(frame, indent, line, &dim);
+}
+
+void chat_call_take_result(struct chat_call *call, struct bl_text text)
+{
+    chat_output_end(&call->output);
+    call->answered = call->output.count == 0;
+    if (call->answered)
+        chat_output_add(&call->output, text);
+    chat_output_end(&call->output);
+}
+
+/* True if the output is shown. For files that were read or changed, the summary is enough, unless
+ * the frame is whole. */
+static bool call_shows_output(const struct chat_call *call, const struct chat_end *end,
+                              const struct chat_frame *frame)
+{
+    const char *tool = call->name.data;
+
+    if (is_change(call) || chat_call_is_tool(tool, "todo"))
+        return false;
+    if (call->answered && !is_status(end, "ok"))
+        return false;
+    return frame->whole || !is_reading(tool);
 }
 
 void chat_call_ended(struct chat_call *call, const struct chat_end *end,
-                     const struct chat_frame *frame)
+                     const struct chat_frame *frame, size_t indent)
 {
     static const struct text_style good = {.colour = TEXT_GREEN}, bad = {.colour = TEXT_RED};
     bool ok = is_status(end, "ok"), failed = is_status(end, "error");
@@ -412,22 +551,27 @@ void chat_call_ended(struct chat_call *call, const struct chat_end *end,
     chat_output_end(&call->output);
     bl_buffer_init(&note, SIZE_MAX / 2);
     make_note(call, end, &note);
-    chat_call_write_head(call, frame, 0,
+    chat_call_write_head(call, frame, indent,
                          ok       ? &good
                          : failed ? &bad
                                   : &yellow,
                          bl_buffer_text(&note));
     bl_buffer_done(&note);
-    if (call->reason.size > 0)
-        chat_paragraph(frame, "  ", call->reason, &yellow);
+    indent += 2;
+    write_input(call, frame, indent);
+    /* If the user was not asked, the result has the reason. */
+    struct bl_text reason = is_status(end, "denied") ? end->text : (struct bl_text){0};
+    reason = call->reason.size > 0 ? call->reason : reason;
+    if (reason.size > 0)
+        chat_paragraph(frame, "  ", reason, &yellow);
     if (ok && is_change(call) && call->input != NULL)
-        write_change(call, frame);
-    if (ok && chat_call_is_tool(call->name.data, "todo"))
-        write_todos(call, frame);
-    if (!is_reading(call->name.data) && !is_change(call))
-        chat_output_summary(&call->output, frame, 2);
-    if (failed && (call->output.count == 0 || is_reading(call->name.data) || is_change(call)))
-        write_failure(end->text, frame);
+        write_change(call, frame, indent);
+    if (ok && chat_call_is_tool(call->name.data, "todo") && call->input != NULL)
+        write_todos(call->input, frame);
+    if (call_shows_output(call, end, frame))
+        chat_output_summary(&call->output, frame, indent);
+    else if (failed)
+        write_failure(bl_buffer_text(&call->output.all), frame, indent);
     if (call->receipt.size > 0)
-        chat_receipt(call->receipt, false, frame, 2);
+        chat_receipt(call->receipt, NULL, false, frame, indent);
 }

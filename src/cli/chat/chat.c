@@ -1,10 +1,10 @@
 /* Design notes.
  *
- * Four fibers on one loop: one reads the terminal and edits the line, one draws, one runs turns and
- * commands in their order, and what the agent itself starts. None of them waits for another one's
- * work: a key is echoed while a tool runs, and a stop is a call of bl_scope_stop by whoever saw the
- * key. Each turn has a scope of its own, so that a stop that came too late for one never meets the
- * next. */
+ * Three fibers share one loop with the fibers of the agent: one reads the terminal and edits the
+ * line, one draws, one runs turns and commands in order. None of them waits for the work of
+ * another: a key is echoed while a tool runs, and the fiber that reads the key calls bl_scope_stop
+ * itself. Each turn has a scope of its own, so that a stop that is too late for one turn never
+ * reaches the next. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,13 +14,13 @@
 
 #include "state.h"
 
-/* How long a terminal that takes nothing may hold up the end. */
+/* Time that a blocked terminal may delay the end. */
 #define LAST_FRAME_NS (250 * BL_NS_PER_MS)
 
-/* ---- What is asked for ----------------------------------------------------------------------- */
+/* ---- Prompts and commands -------------------------------------------------------------------- */
 
-/* A command that does not wait for the end of the turn: in a fiber of its own, because it may have
- * to wait for something else. */
+/* A command that does not wait for the end of the turn. It runs in a fiber of its own, because it
+ * may have to wait for other things. */
 struct side_command {
     struct chat *chat;
     struct bl_inbox said; /* the command */
@@ -58,12 +58,19 @@ void chat_submit(struct chat *chat, struct bl_text text)
         run_beside(chat, text);
         return;
     }
+    if (chat_is_shell(chat, text))
+        chat_submit_later(chat, text);
+    else
+        chat_give(chat, text);
+}
+
+void chat_give(struct chat *chat, struct bl_text prompt)
+{
     if (chat->busy && !bl_scope_stopped(&chat->scope) &&
-        bl_agent_inject(chat->agent, text, NULL) == 0) {
+        bl_agent_inject(chat->agent, prompt, NULL) == 0)
         chat_redraw(chat);
-        return;
-    }
-    chat_submit_later(chat, text);
+    else
+        chat_submit_later(chat, prompt);
 }
 
 void chat_submit_later(struct chat *chat, struct bl_text text)
@@ -93,10 +100,11 @@ void chat_leave(struct chat *chat, int exit_code)
     if (!chat->leaving)
         chat->exit_code = exit_code;
     chat->leaving = true;
+    chat_pick_leave(chat);
     bl_semaphore_give(&chat->ready);
 }
 
-/* The same, and what runs is stopped for it. */
+/* Stops running work and leaves. */
 static void chat_break_off(struct chat *chat, enum bl_stop_reason reason, const char *origin,
                            int exit_code)
 {
@@ -110,9 +118,13 @@ static void chat_break_off(struct chat *chat, enum bl_stop_reason reason, const 
 
 static void follow_usage(struct chat *chat, const struct bl_event *event)
 {
-    /* A usage is a snapshot of one call: the next call adds to it. */
-    if (event->type == BL_EVENT_USAGE && event->agent == NULL)
+    /* A usage is a snapshot of one call; the next call adds to the sum. */
+    if (event->type == BL_EVENT_USAGE && event->agent == NULL) {
         chat->call_usage = *event->usage;
+        chat->context_used = bl_usage_total(event->usage);
+    }
+    if (event->type == BL_EVENT_COMPACTED && event->agent == NULL)
+        chat->context_used = 0;
     bool next = event->type == BL_EVENT_TOOL_REQUESTED && !event->nested;
     if (next || event->type == BL_EVENT_TURN_STARTED) {
         bl_usage_add(&chat->usage, &chat->call_usage);
@@ -140,6 +152,7 @@ void chat_busy_begin(struct chat *chat)
     bl_toolbox_calm(chat->work.workspace->toolbox);
     bl_scope_init(&chat->scope, &chat->work.scope);
     chat->busy = true;
+    chat->busy_since_ns = bl_now_ns();
 }
 
 void chat_busy_end(struct chat *chat)
@@ -148,8 +161,8 @@ void chat_busy_end(struct chat *chat)
     bl_scope_done(&chat->scope);
 }
 
-/* What was said meanwhile and reached no turn: the next prompt after one that completed, else it is
- * the user's again. */
+/* Takes back messages that reached no turn. After a completed turn they are the next prompt; else
+ * they return to the input line. */
 static struct bl_text chat_take_back(struct chat *chat, bool completed, struct bl_arena *arena)
 {
     struct bl_text text = bl_agent_take_back(chat->agent, arena);
@@ -160,7 +173,7 @@ static struct bl_text chat_take_back(struct chat *chat, bool completed, struct b
         chat_say(chat, "Not sent: " BL_TEXT_FORMAT, BL_TEXT_ARG(text));
         return (struct bl_text){0};
     }
-    chat_say(chat, "Not sent, and in the input line again: what you wrote meanwhile.");
+    chat_say(chat, "Not sent: your message is back in the input.");
     struct bl_text draft = bl_arena_text(arena, edit_line_text(&chat->line));
     edit_line_set(&chat->line, draft.size == 0
                                    ? text
@@ -169,21 +182,51 @@ static struct bl_text chat_take_back(struct chat *chat, bool completed, struct b
     return (struct bl_text){0};
 }
 
-/* One prompt, in a scope of its own. True: there is another one, in its place. */
+/* Attaches the files that the prompt names, as it was typed, and shows a line for each. A stop
+ * during this stops the turn at its start. */
+static void chat_attach(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
+                        struct bl_attached *ret_attached)
+{
+    struct bl_workspace *workspace = chat->work.workspace;
+    struct bl_scope *outer = bl_scope_enter(&chat->scope);
+
+    bl_workspace_attach(workspace, prompt, bl_agent_model(chat->agent)->takes_images, arena,
+                        ret_attached);
+    bl_scope_enter(outer);
+    BL_LIST_EACH (link, &ret_attached->notes)
+        chat_say(chat, BL_TEXT_FORMAT,
+                 BL_TEXT_ARG(BL_CONTAINER(link, struct bl_notice, link)->text));
+    BL_LIST_EACH (link, &ret_attached->warnings)
+        chat_warn(chat, BL_CONTAINER(link, struct bl_notice, link)->text);
+}
+
+/* Runs a turn in a scope of its own. Returns true if `*ret_next` has the next prompt. */
 static bool chat_run_turn(struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
                           struct bl_text *ret_next)
 {
-    struct bl_run_options run = bl_workspace_run(chat->work.workspace, prompt);
+    struct bl_text typed = chat_paste_fold(chat, arena, prompt);
+    uint64_t turns = bl_agent_session(chat->agent)->turns_total;
     struct bl_run_result result;
+    struct bl_attached attached;
 
-    run.max_turns = 1;
     if (chat->view != NULL)
-        chat_view_prompt(chat->view, prompt);
+        chat_view_prompt(chat->view, typed);
     chat->unused = false;
     chat->usage = chat->call_usage = (struct bl_usage){0};
     chat_busy_begin(chat);
+    chat_attach(chat, typed, arena, &attached);
+    struct bl_run_options run =
+        bl_workspace_run(chat->work.workspace, chat_shell_prompt(chat, prompt, arena));
+    run.max_turns = 1;
+    bl_attached_give(&attached, &run);
     bl_agent_prompt(chat->agent, &run, &chat->scope, arena, &result);
+    chat_notify(chat,
+                result.end == BL_TURN_COMPLETED ? "the turn completed" : "the turn ended early");
     chat_busy_end(chat);
+    chat_cost_add(chat, &result.spent);
+    /* If the turn was not committed, the model has not seen the commands. */
+    if (bl_agent_session(chat->agent)->turns_total > turns)
+        chat_shell_forget(chat);
     chat->work.workspace->warning_count = 0;
     *ret_next = chat_take_back(chat, result.end == BL_TURN_COMPLETED && !chat->leaving, arena);
     chat_redraw(chat);
@@ -200,21 +243,27 @@ static void chat_take_up(struct chat *chat, struct bl_text text)
         chat_redraw(chat);
         return;
     }
+    if (chat_is_shell(chat, text)) {
+        chat_shell(chat, text);
+        return;
+    }
     if (chat_run_turn(chat, text, &arena, &next) && bl_inbox_put(&chat->prompts, next, NULL) == 0) {
-        /* Before all that was submitted since. */
+        /* Ahead of everything submitted since. */
         struct bl_list *link = chat->prompts.waiting.previous;
         bl_list_remove(link);
         bl_list_push_front(&chat->prompts.waiting, link);
     }
 }
 
-/* Takes up what was submitted, in its order, until it is time to leave. */
+/* Runs queued prompts and commands in order, until the chat ends. */
 static int turns_main(void *argument)
 {
     struct chat *chat = argument;
     struct bl_inbox_message *message;
     int code = 0;
 
+    if (chat->agent == NULL && !chat_open_picked(chat))
+        return 0;
     if (chat->terminal != NULL)
         chat_ask_servers(chat);
     while (!chat->leaving && (code = bl_semaphore_take(&chat->ready)) == 0) {
@@ -235,9 +284,8 @@ struct chat_signal {
     const char *name;
 };
 
-/* One that came. SIGINT is Ctrl+C by other means; the others end the conversation, with what there
- * is of it kept. Over lines each of them does: nobody should have to stop one prompt after another.
- */
+/* Handles a signal. SIGINT acts as Ctrl+C; the others end the conversation and keep its turns. Over
+ * lines, every signal ends it, so that the user does not have to stop one prompt after another. */
 static void take_signal(const struct chat_signal *each)
 {
     struct chat *chat = each->chat;
@@ -247,8 +295,8 @@ static void take_signal(const struct chat_signal *each)
         chat_redraw(chat);
         return;
     }
-    /* Nor is there time for a reader that does not read. */
-    bl_scope_stop(&chat->work.patience, BL_STOP_SIGNAL, each->name);
+    /* Do not wait for a reader that has stopped reading. */
+    bl_scope_stop(&chat->work.wait_limit, BL_STOP_SIGNAL, each->name);
     chat_break_off(chat, BL_STOP_SIGNAL, each->name,
                    each->number == SIGTERM ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE);
 }
@@ -288,7 +336,7 @@ static void signals_start(struct chat *chat, struct bl_nursery *nursery,
 
 /* ---- The conversation ------------------------------------------------------------------------ */
 
-/* The last frame is finished, unless the terminal does not take it. */
+/* Waits for the last frame, unless the terminal is blocked. */
 static void await_last_frame(struct chat *chat, struct bl_fiber *drawing)
 {
     struct bl_scope moment;
@@ -302,7 +350,7 @@ static void await_last_frame(struct chat *chat, struct bl_fiber *drawing)
     bl_limit_end(&moment);
 }
 
-/* With the session open: until it is left. */
+/* Runs the conversation until the user leaves. */
 static int chat_converse(struct chat *chat)
 {
     struct chat_signal signals[CHAT_SIGNALS];
@@ -330,7 +378,7 @@ static int chat_converse(struct chat *chat)
     return code;
 }
 
-/* A log on this terminal would tear what is drawn. */
+/* Redirects a log that would write over the screen. */
 static void say_log(struct chat *chat)
 {
     char path[1024];
@@ -346,7 +394,8 @@ static int open_terminal(struct chat *chat, struct bl_error *error)
     int code = terminal_open(STDIN_FILENO, STDOUT_FILENO, &chat->terminal, error);
     if (code != 0)
         return code;
-    chat->colours = cli_colour_wanted();
+    chat->colours = cli_colour_wanted(STDOUT_FILENO);
+    chat_choose_colours(chat);
     chat_draw_begin(chat);
     return 0;
 }
@@ -363,10 +412,10 @@ static void load_history(struct chat *chat)
     struct bl_text path = bl_arena_printf(arena, "%s/history", folder);
     if (history_load(chat->history, path.data, &error) != 0)
         bl_workspace_warn(chat->work.workspace,
-                          bl_arena_printf(arena, "no history: %s", error.message));
+                          bl_arena_printf(arena, "cannot read the history: %s", error.message));
 }
 
-/* The turn under way has the reason, and not that something above it has stopped. */
+/* Stops the turn in progress with this reason, rather than through its parent scope. */
 static void reader_gone(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct chat *chat = BL_CONTAINER(hook, struct chat, reader_hook);
@@ -375,7 +424,7 @@ static void reader_gone(struct bl_stop_hook *hook, struct bl_scope *scope)
     chat_break_off(chat, BL_STOP_CLIENT_GONE, "stdout", CLI_EXIT_CLIENT_GONE);
 }
 
-/* Where the answers go without a terminal. */
+/* Opens standard output for answers if there is no terminal. */
 static int chat_open_stream(struct chat *chat, struct bl_error *error)
 {
     struct run_work *work = &chat->work;
@@ -383,7 +432,8 @@ static int chat_open_stream(struct chat *chat, struct bl_error *error)
     if (chat->interactive)
         return 0;
     bl_scope_init(&chat->reader, chat->home);
-    int code = cli_stream_open(&work->stream, STDOUT_FILENO, &chat->reader, &work->patience, error);
+    int code =
+        cli_stream_open(&work->stream, STDOUT_FILENO, &chat->reader, &work->wait_limit, error);
     if (code == 0)
         bl_stop_hook_add(&chat->reader_hook, &chat->reader, reader_gone);
     else
@@ -397,7 +447,7 @@ static void close_stream(struct chat *chat)
         return;
     bl_stop_hook_remove(&chat->reader_hook);
     cli_stream_flush(&chat->work.stream);
-    /* An answer that did not get out is never taken for success. */
+    /* Never report success if an answer was not delivered. */
     if (chat->work.stream.failed != 0 && chat->exit_code == CLI_EXIT_OK)
         chat->exit_code =
             chat->work.stream.failed == EPIPE ? CLI_EXIT_CLIENT_GONE : CLI_EXIT_FAILED;
@@ -427,12 +477,15 @@ static int talk(struct chat *chat, struct bl_error *error)
 {
     struct bl_control *control;
     struct bl_nursery services;
+    char id[72];
 
     chat->home = bl_scope_current();
+    chat->first_mode = bl_permissions_mode(chat->work.workspace->permissions);
     if (chat->interactive)
         say_log(chat);
     bl_activities_init(&chat->work.activities);
-    int code = chat_open_session(chat, error);
+    bool picks = chat->work.options->resumes && chat->work.options->resume == NULL;
+    int code = picks ? 0 : chat_open_session(chat, error);
     if (code != 0)
         return code;
     bl_nursery_init(&services, bl_scope_current());
@@ -443,13 +496,18 @@ static int talk(struct chat *chat, struct bl_error *error)
     bool opened = code == 0;
     if (opened) {
         edit_line_init(&chat->line, chat->history);
-        chat_say_opened(chat);
+        chat->line.vim.on = chat->work.workspace->project->settings.chat.edit_mode == BL_EDIT_VIM;
+        if (!picks)
+            chat_say_opened(chat);
         if (chat->work.options->prompt != NULL)
             chat_submit(chat, bl_text_from(chat->work.options->prompt));
         code = chat_converse(chat);
         edit_line_done(&chat->line);
     }
+    bool resumable = chat->interactive && opened && chat_can_be_resumed(chat, id);
     chat_close_session(chat);
+    if (resumable)
+        chat_say_resume(chat, id);
     if (opened)
         close_stream(chat);
     chat_draw_end(chat);
@@ -466,17 +524,18 @@ static int chat_main(void *argument)
     struct run_work *work = &chat->work;
 
     bl_scope_init(&work->scope, bl_scope_current());
-    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->wait_limit, bl_scope_current());
     int code = run_begin(work);
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0) {
         load_history(chat);
+        chat_custom_load(chat);
         code = talk(chat, &work->error);
     }
     bl_workspace_shut(work->workspace);
     bl_store_close(work->store);
-    bl_scope_done(&work->patience);
+    bl_scope_done(&work->wait_limit);
     bl_scope_done(&work->scope);
     return code;
 }
@@ -493,33 +552,42 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     work->call = call;
     work->options = options;
     work->face = &chat_face;
-    chat->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
+    chat->commands = chat_commands;
+    chat->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 && terminal_moves();
     chat->listener = (struct bl_listener){chat_on_event, chat};
     chat->asker = (struct bl_asker){chat_ask, chat, 0};
     run_work_init(work);
     keys_init(&chat->keys);
     bl_inbox_init(&chat->prompts);
+    bl_list_init(&chat->pastes);
     bl_semaphore_init(&chat->ready, 0);
     bl_semaphore_init(&chat->dirty, 0);
     bl_buffer_init(&chat->menu, SIZE_MAX);
     bl_buffer_init(&chat->hint, SIZE_MAX);
+    bl_buffer_init(&chat->signs, SIZE_MAX);
     bl_buffer_init(&chat->told, SIZE_MAX);
+    bl_buffer_init(&chat->shell_said, SIZE_MAX);
     cli_processes_begin();
     bl_loop_catch_overflow();
     int code = bl_loop_once("chat", chat_main, chat, &work->error);
     int exit_code = chat->exit_code;
     if (code != 0) {
-        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "chat", NULL, "cannot begin: %s",
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "chat", NULL, "cannot start: %s",
                      bl_error_text(code));
         exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     }
+    chat_pager_free(chat);
+    chat_custom_free(chat);
     chat_view_free(chat->view);
     history_free(chat->history);
     keys_done(&chat->keys);
     bl_inbox_done(&chat->prompts);
+    chat_paste_done(chat);
     bl_buffer_done(&chat->menu);
     bl_buffer_done(&chat->hint);
+    bl_buffer_done(&chat->signs);
     bl_buffer_done(&chat->told);
+    bl_buffer_done(&chat->shell_said);
     run_release(work);
     bl_free(chat);
     return exit_code;

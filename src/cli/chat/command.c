@@ -1,4 +1,4 @@
-/* What begins with a slash. */
+/* Slash commands. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -23,15 +23,17 @@ static void chat_command_copy_text(char *out, size_t size, struct bl_text text)
     snprintf(out, size, BL_TEXT_FORMAT, BL_TEXT_ARG(bl_utf8_cut(text, size - 1)));
 }
 
-/* ---- What there is --------------------------------------------------------------------------- */
+/* ---- Help and tools -------------------------------------------------------------------------- */
 
 static void help(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
-    for (const struct edit_command *row = chat_commands; row->name != NULL; row++)
+    for (const struct edit_command *row = chat->commands; row->name != NULL; row++)
         chat_say_row(chat, row->name, "%s", row->summary);
-    chat_say(chat, "Esc or Ctrl+C stops the turn, again skips its graces; Ctrl+D leaves. "
-                   "Alt+Enter, Ctrl+J or \\ and Enter begin a new line. Ctrl+R searches, Tab "
-                   "completes.");
+    chat_say(
+        chat,
+        "Esc or Ctrl+C stops the turn; a second one skips the grace periods. Ctrl+D leaves. "
+        "Alt+Enter, Ctrl+J, or \\ before Enter starts a new line. Ctrl+R searches the history, Tab "
+        "completes, Shift+Tab changes the permission mode. !COMMAND runs a command.");
 }
 
 static void tools(struct chat *chat, struct bl_text argument BL_UNUSED)
@@ -45,77 +47,12 @@ static void tools(struct chat *chat, struct bl_text argument BL_UNUSED)
     }
 }
 
-static void model(struct chat *chat, struct bl_text argument)
+static void chat_command_context(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
-    const struct bl_model *now = bl_agent_model(chat->agent);
-    struct bl_error *error = bl_zalloc(sizeof *error);
-    char name[256];
-
-    chat_command_copy_text(name, sizeof name, argument);
-    if (argument.size > 0 && chat->work.workspace->found.provider == NULL)
-        chat_say(chat, "a script plays the model here: there is no other");
-    else if (argument.size > 0 && bl_agent_set_model(chat->agent, name, error) != 0)
-        chat_say_error(chat, error);
-    else
-        chat_say(chat, "%s %s", now->provider, now->name);
-    bl_free(error);
+    chat_say_context(chat);
 }
 
-static void cost(struct chat *chat, struct bl_text argument BL_UNUSED)
-{
-    const struct bl_session *session = bl_agent_session(chat->agent);
-    const struct bl_spent *spent = bl_agent_spent(chat->agent);
-
-    chat_say(chat, "the session: %" PRIu64 " tokens in, %" PRIu64 " out, %" PRIu64 " turn%s",
-             session->usage.input_tokens, session->usage.output_tokens, session->turns_total,
-             session->turns_total == 1 ? "" : "s");
-    if (spent->cost_unknown)
-        chat_say(chat,
-                 "spent since it was opened, stopped turns too: %" PRIu64 " in, %" PRIu64
-                 " out; the price is not known",
-                 spent->usage.input_tokens, spent->usage.output_tokens);
-    else
-        chat_say(chat,
-                 "spent since it was opened, stopped turns too: %" PRIu64 " in, %" PRIu64
-                 " out, $%.4f",
-                 spent->usage.input_tokens, spent->usage.output_tokens, spent->cost_usd);
-}
-
-static void permissions(struct chat *chat, struct bl_text argument)
-{
-    struct bl_permissions *rules = chat->work.workspace->permissions;
-    struct bl_error *error = bl_zalloc(sizeof *error);
-    struct bl_text rest = argument, word;
-    enum bl_permission_mode mode;
-    char text[512];
-    int code = 0;
-
-    bl_text_split(&rest, ' ', &word);
-    bool allow = bl_text_equal(word, BL_TEXT("allow"));
-    if (allow || bl_text_equal(word, BL_TEXT("deny"))) {
-        chat_command_copy_text(text, sizeof text, bl_text_trim(rest));
-        code = bl_permissions_add(rules, allow, text, error);
-    } else if (argument.size > 0) {
-        chat_command_copy_text(text, sizeof text, argument);
-        code = bl_permission_mode_parse(text, &mode, error);
-        if (code == 0)
-            bl_permissions_set_mode(rules, mode);
-    }
-    if (code != 0) {
-        chat_say_error(chat, error);
-    } else {
-        chat_say_row(chat, "mode", "%s", bl_permission_mode_name(bl_permissions_mode(rules)));
-        chat_say_row(chat, "sandbox", "%s",
-                     bl_sandbox_name(bl_toolbox_sandbox(chat->work.workspace->toolbox)));
-        for (size_t i = 0; bl_permissions_rule(rules, i, &allow) != NULL; i++) {
-            const char *rule = bl_permissions_rule(rules, i, &allow);
-            chat_say_row(chat, allow ? "allow" : "deny", "%s", rule);
-        }
-    }
-    bl_free(error);
-}
-
-/* ---- What runs ------------------------------------------------------------------------------- */
+/* ---- Running work ---------------------------------------------------------------------------- */
 
 static void ps(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
@@ -131,7 +68,7 @@ static void ps(struct chat *chat, struct bl_text argument BL_UNUSED)
         any = true;
     }
     if (!any)
-        chat_say(chat, "nothing runs");
+        chat_say(chat, "no running work");
 }
 
 static void chat_command_cancel(struct chat *chat, struct bl_text argument)
@@ -140,18 +77,27 @@ static void chat_command_cancel(struct chat *chat, struct bl_text argument)
     char id[80];
 
     if (argument.size == 0) {
-        chat_say(chat, "/cancel ID; /ps shows them");
+        chat_say(chat, "usage: /cancel ID; /ps lists the ids");
         return;
     }
     chat_command_copy_text(id, sizeof id, argument);
     if (bl_activities_cancel(&chat->work.activities, id, "/cancel", &receipt) == BL_ENOENT)
-        chat_say(chat, "nothing with the id '%s' runs; /ps shows what does", id);
+        chat_say(chat, "no running work with id '%s'; /ps lists the ids", id);
     else if (receipt.size == 0)
-        chat_say(chat, "%s had come to its end", id);
+        chat_say(chat, "%s had already ended", id);
+    else if (strstr(id, "job_") != NULL)
+        return; /* the receipt of a background command was shown when it ended */
     else if (chat->view != NULL)
         chat_view_receipt(chat->view, bl_buffer_text(&receipt));
     else
         chat_lines_receipt(chat, bl_buffer_text(&receipt));
+}
+
+/* On success, the event reports it. */
+static void chat_command_finish(struct chat *chat, struct bl_text argument BL_UNUSED)
+{
+    if (bl_agent_finish(chat->agent, "/finish") != 0)
+        chat_say(chat, "no running work");
 }
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
@@ -170,10 +116,12 @@ static void sessions(struct chat *chat, struct bl_text argument BL_UNUSED)
         BL_LIST_EACH (link, &list) {
             const struct bl_store_summary *summary =
                 BL_CONTAINER(link, struct bl_store_summary, link);
-            char updated[32];
-            bl_time_format(summary->updated_wall_ns, updated);
-            chat_say(chat, "%s, %.10s %.5s, %" PRIu64 " turn%s%s: " BL_TEXT_FORMAT, summary->id,
-                     updated, updated + 11, summary->turns, summary->turns == 1 ? "" : "s",
+            char age[32], cost[32] = "";
+            bl_duration_format(bl_clock_wall_ns(&bl_clock_system) - summary->updated_wall_ns, age);
+            if (!summary->spent.cost_unknown)
+                snprintf(cost, sizeof cost, ", $%.3f", summary->spent.cost_usd);
+            chat_say(chat, "%s, %s ago%s, %" PRIu64 " turn%s%s: " BL_TEXT_FORMAT, summary->id, age,
+                     cost, summary->turns, summary->turns == 1 ? "" : "s",
                      summary->held_by != NULL ? ", in use" : "",
                      BL_TEXT_ARG(bl_utf8_cut(bl_text_from(summary->title), 60)));
         }
@@ -186,8 +134,12 @@ static void chat_command_resume(struct chat *chat, struct bl_text argument)
 {
     char id[80];
 
+    if (argument.size == 0 && chat->terminal != NULL) {
+        chat_change_picked(chat);
+        return;
+    }
     if (argument.size == 0) {
-        chat_say(chat, "/resume ID; /sessions shows them");
+        chat_say(chat, "usage: /resume ID; /sessions lists the ids");
         return;
     }
     chat_command_copy_text(id, sizeof id, argument);
@@ -212,6 +164,17 @@ static void chat_command_fork_session(struct chat *chat, struct bl_text argument
     bl_free(error);
 }
 
+static void chat_command_new(struct chat *chat, struct bl_text argument BL_UNUSED)
+{
+    chat_new_session(chat);
+}
+
+static void chat_command_clear(struct chat *chat, struct bl_text argument BL_UNUSED)
+{
+    chat->wiped = true;
+    chat_new_session(chat);
+}
+
 static void chat_command_compact(struct chat *chat, struct bl_text argument BL_UNUSED)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
@@ -221,11 +184,11 @@ static void chat_command_compact(struct chat *chat, struct bl_text argument BL_U
     int code = bl_agent_compact(chat->agent, &chat->scope, &dropped, error);
     chat_busy_end(chat);
     if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
-        chat_say(chat, "stopped: the context is as it was");
+        chat_say(chat, "stopped; the context is unchanged");
     else if (code != 0)
         chat_say_error(chat, error);
     else if (dropped == 0)
-        chat_say(chat, "there is nothing to sum up yet");
+        chat_say(chat, "nothing to compact yet");
     bl_free(error);
 }
 
@@ -238,36 +201,50 @@ static void quit(struct chat *chat, struct bl_text argument BL_UNUSED)
 /* ---- The table ------------------------------------------------------------------------------- */
 
 const struct edit_command chat_commands[] = {
-    {"/help", "what there is"},
-    {"/model", "NAME: another model from the next prompt on"},
-    {"/tools", "what the model can call"},
-    {"/sessions", "the sessions of this folder"},
-    {"/resume", "ID: go on with that session"},
-    {"/fork", "[ID]: go on in a copy of this session"},
-    {"/compact", "sum up what was said, to make room"},
-    {"/cancel", "ID: stop a sub-agent, a call or a job"},
-    {"/ps", "what runs now"},
-    {"/cost", "tokens and money"},
-    {"/permissions", "[MODE | allow RULE | deny RULE]"},
-    {"/quit", "leave"},
+    {"/help", "list the commands"},
+    {"/model", "[NAME]: list the models, or use another one"},
+    {"/tools", "list the tools of the model"},
+    {"/sessions", "list the sessions of this folder"},
+    {"/resume", "[ID]: resume another session"},
+    {"/fork", "[ID]: continue in a copy of this session"},
+    {"/new", "start a new session; this one is kept"},
+    {"/clear", "start a new session and clear the screen"},
+    {"/compact", "summarize earlier turns, to free room in the context"},
+    {"/cancel", "ID: stop a sub-agent, a tool call or a job"},
+    {"/finish", "stop the turn after the step in flight"},
+    {"/ps", "list running work"},
+    {"/cost", "show tokens and cost of the turn, the session, each model"},
+    {"/diff", "show the changes since the last commit"},
+    {"/context", "show what fills the context, and the room left"},
+    {"/plan", "[PROMPT]: change nothing before you approve a plan"},
+    {"/permissions", "[MODE | allow, deny or remove RULE]: show or change permissions"},
+    {"/vim", "switch vim keys on or off"},
+    {"/quit", "leave the conversation"},
     {0},
 };
 
 static const struct {
     void (*run)(struct chat *chat, struct bl_text argument);
-    bool at_once; /* also while a turn runs */
+    bool at_once; /* may run during a turn */
 } actions[BL_COUNT(chat_commands) - 1] = {
     {help, true},
-    {model, false},
+    {chat_model, false},
     {tools, true},
     {sessions, true},
     {chat_command_resume, false},
     {chat_command_fork_session, false},
+    {chat_command_new, false},
+    {chat_command_clear, false},
     {chat_command_compact, false},
     {chat_command_cancel, true},
+    {chat_command_finish, true},
     {ps, true},
-    {cost, true},
-    {permissions, true},
+    {chat_cost, true},
+    {chat_changes, true},
+    {chat_command_context, true},
+    {chat_mode_plan, true},
+    {chat_permissions, true},
+    {chat_mode_vim, true},
     {quit, true},
 };
 
@@ -291,8 +268,12 @@ bool chat_command_run(struct chat *chat, struct bl_text text, bool now)
         actions[i].run(chat, bl_text_trim(rest));
         return true;
     }
-    chat_say(chat, "there is no %s%s%s%s; /help shows what there is", shown,
-             suggestion.best != NULL ? ": did you mean " : "",
+    if (chat_custom_run(chat, shown, bl_text_trim(rest)))
+        return true;
+    for (size_t i = BL_COUNT(chat_commands) - 1; chat->commands[i].name != NULL; i++)
+        bl_suggestion_offer(&suggestion, chat->commands[i].name);
+    chat_say(chat, "unknown command %s; %s%s%s", shown,
+             suggestion.best != NULL ? "did you mean " : "/help lists the commands",
              suggestion.best != NULL ? suggestion.best : "", suggestion.best != NULL ? "?" : "");
     return true;
 }

@@ -1,8 +1,8 @@
 /* Design notes.
  *
- * What both texts begin and end with is set aside. What is left is compared by the longest common
- * subsequence of its lines, in a table of their product; beyond TABLE_MAX all of the old lines go,
- * and all of the new ones come. */
+ * The common beginning and end of both texts are set aside. The rest is compared by the longest
+ * common subsequence of its lines, in a table whose size is the product of the two numbers of
+ * lines. Beyond TABLE_MAX, all old lines are shown as removed and all new ones as added. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -17,7 +17,8 @@ struct lines {
 };
 
 struct diff {
-    const struct chat_frame *frame; /* NULL: nothing is shown */
+    const struct chat_frame *frame; /* NULL if only counting */
+    struct highlight old, new;      /* highlighting state of both texts */
     size_t indent;
     size_t shown;
     size_t left_out;
@@ -44,29 +45,52 @@ static struct lines diff_part_of(struct lines lines, size_t from, size_t count)
     return (struct lines){lines.texts + from, count};
 }
 
+/* A line that was added, removed or kept. */
+struct diff_line {
+    struct text_line line;
+    struct text_style look;
+};
+
+static void diff_put(void *context, struct bl_text piece, const struct text_style *style)
+{
+    struct diff_line *shown = context;
+    struct text_style look = *style;
+
+    look.tint = shown->look.tint;
+    look.dim = look.dim || shown->look.dim;
+    text_line_add(&shown->line, piece, &look);
+}
+
+static void diff_write(struct diff *diff, char sign, struct bl_text text)
+{
+    static const struct text_style looks[] = {
+        {.tint = TEXT_ADDED}, {.tint = TEXT_REMOVED}, {.dim = true}};
+    struct diff_line shown = {.look = looks[sign == '+' ? 0 : sign == '-' ? 1 : 2]};
+    char mark[] = {sign, ' '};
+
+    text_line_init(&shown.line, diff->frame->out, diff->frame->columns, diff->frame->colours);
+    for (size_t i = 0; i < diff->indent; i++)
+        text_line_add(&shown.line, BL_TEXT(" "), &(struct text_style){0});
+    text_line_add(&shown.line, (struct bl_text){mark, sizeof mark}, &shown.look);
+    highlight_line(sign == '-' ? &diff->old : &diff->new, text, diff_put, &shown);
+    text_line_end(&shown.line);
+    /* A kept line is in both texts. */
+    if (sign == ' ')
+        diff->old = diff->new;
+}
+
 static void diff_show(struct diff *diff, char sign, struct bl_text text)
 {
-    static const struct text_style styles[] = {
-        {.colour = TEXT_GREEN}, {.colour = TEXT_RED}, {.dim = true}};
-    struct text_line line;
-
     diff->counts.added += sign == '+';
     diff->counts.removed += sign == '-';
     if (diff->frame == NULL)
         return;
-    if (diff->shown >= CHAT_DIFF_LINES) {
+    if (diff->shown >= CHAT_DIFF_LINES && !diff->frame->whole) {
         diff->left_out++;
         return;
     }
     diff->shown++;
-    const struct text_style *style = &styles[sign == '+' ? 0 : sign == '-' ? 1 : 2];
-    text_line_init(&line, diff->frame->out, diff->frame->columns, diff->frame->colours);
-    for (size_t i = 0; i < diff->indent; i++)
-        text_line_add(&line, BL_TEXT(" "), &(struct text_style){0});
-    text_line_add(&line, (struct bl_text){&sign, 1}, style);
-    text_line_add(&line, BL_TEXT(" "), style);
-    text_line_add(&line, text, style);
-    text_line_end(&line);
+    diff_write(diff, sign, text);
 }
 
 static void show_all(struct diff *diff, char sign, struct lines lines)
@@ -75,7 +99,7 @@ static void show_all(struct diff *diff, char sign, struct lines lines)
         diff_show(diff, sign, lines.texts[i]);
 }
 
-/* lengths[i][j]: of the longest common subsequence of from[i…] and to[j…]. */
+/* lengths[i][j] is the length of the longest common subsequence of from[i…] and to[j…]. */
 static void diff_compare(struct diff *diff, struct bl_arena *arena, struct lines from,
                          struct lines to)
 {
@@ -105,7 +129,7 @@ static void diff_compare(struct diff *diff, struct bl_arena *arena, struct lines
     }
 }
 
-struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
+struct chat_diff chat_diff(struct bl_text path, struct bl_text from_text, struct bl_text to_text,
                            const struct chat_frame *frame, size_t indent)
 {
     struct diff diff = {.frame = frame, .indent = indent};
@@ -113,6 +137,8 @@ struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
     size_t head = 0, tail = 0;
     char left_out[48];
 
+    highlight_begin(&diff.old, path);
+    diff.new = diff.old;
     struct lines from = split(&arena, from_text), to = split(&arena, to_text);
     size_t most = from.count < to.count ? from.count : to.count;
     while (head < most && bl_text_equal(from.texts[head], to.texts[head]))
@@ -133,7 +159,8 @@ struct chat_diff chat_diff(struct bl_text from_text, struct bl_text to_text,
     }
     show_all(&diff, ' ', diff_part_of(from, from.count - tail, after));
     if (diff.left_out > 0) {
-        snprintf(left_out, sizeof left_out, "… %zu more lines", diff.left_out);
+        snprintf(left_out, sizeof left_out, "… %zu more line%s (Ctrl+O)", diff.left_out,
+                 diff.left_out == 1 ? "" : "s");
         chat_line(frame, indent, bl_text_from(left_out), &(struct text_style){.dim = true});
     }
     return diff.counts;

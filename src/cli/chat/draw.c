@@ -1,19 +1,19 @@
-/* What is on the screen, drawn when it has changed. */
+/* The screen, drawn when something has changed. */
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "state.h"
 
-/* Not more often than that; so often while a turn runs, for the clock in the status line; and so
- * often while something runs in the background, which ends without a word. */
+/* The minimum time between frames; the interval during a turn, for the clock in the status line;
+ * the interval while a background command is running, whose end causes no event. */
 #define FRAME_NS      (33 * BL_NS_PER_MS)
 #define TICK_NS       (120 * BL_NS_PER_MS)
 #define BACKGROUND_NS (500 * BL_NS_PER_MS)
-/* A terminal that takes nothing holds up the end no longer. */
+/* A blocked terminal delays the end no longer than this. */
 #define END_NS          BL_NS_PER_S
 #define LISTENER_NAP_NS (10 * BL_NS_PER_MS)
-/* Of each message that waits. */
+/* Bytes shown of each queued message. */
 #define WAITING_SHOWN_MAX 300u
 #define NAME_SHOWN_MAX    32u
 #define COLUMNS_MIN       4u
@@ -22,16 +22,18 @@
 
 static const struct text_style dim = {.dim = true}, yellow = {.colour = TEXT_YELLOW};
 
-static void draw_measure(struct chat *chat)
+void chat_measure(struct chat *chat)
 {
     terminal_size(chat->terminal, &chat->columns, &chat->rows);
     chat->columns = chat->columns < COLUMNS_MIN ? COLUMNS_MIN : chat->columns;
     chat->rows = chat->rows < ROWS_MIN ? ROWS_MIN : chat->rows;
+    if (chat->view != NULL)
+        chat_view_resize(chat->view, chat->columns);
 }
 
 void chat_draw_begin(struct chat *chat)
 {
-    draw_measure(chat);
+    chat_measure(chat);
     chat->view = chat_view_new(chat->columns, chat->colours);
     edit_screen_init(&chat->screen, chat->columns, chat->rows, chat->colours);
     chat->screen.reflows = terminal_reflows();
@@ -43,7 +45,7 @@ void chat_redraw(struct chat *chat)
         bl_semaphore_give(&chat->dirty);
 }
 
-/* Of a long one that is a path, what comes last. */
+/* Returns the last component of a long name that is a path. */
 static const char *draw_short_name(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -60,7 +62,7 @@ static unsigned count_jobs(const struct chat *chat)
     return count;
 }
 
-/* What runs now, and since when. */
+/* Fills in the running work and its start. */
 static void read_phase(struct chat *chat, struct status *status)
 {
     uint64_t since_ns = 0, now_ns = bl_now_ns();
@@ -71,7 +73,7 @@ static void read_phase(struct chat *chat, struct status *status)
     if (deadline_ns != BL_NEVER)
         status->deadline_left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
     status->phase = chat_view_phase(chat->view, &since_ns);
-    /* A turn that has not begun, and what is no turn at all. */
+    /* For a turn that has not started yet, and for other work. */
     if (status->phase == NULL)
         status->phase = "working";
     status->phase_ns = since_ns > 0 && now_ns > since_ns ? now_ns - since_ns : 0;
@@ -92,6 +94,8 @@ static void append_status(struct chat *chat, struct bl_buffer *out)
         status.model = draw_short_name(bl_agent_model(chat->agent)->name);
         status.mode = bl_permission_mode_name(bl_permissions_mode(work->workspace->permissions));
         status.sandbox = sandbox == BL_SANDBOX_OFF ? NULL : bl_sandbox_name(sandbox);
+        status.context_used = chat->context_used;
+        status.context_max = bl_agent_model(chat->agent)->input_tokens_max;
         status.usage = bl_agent_session(chat->agent)->usage;
         status.spent = *bl_agent_spent(chat->agent);
         status.agents = chat_view_agents(chat->view);
@@ -107,7 +111,7 @@ static void append_waiting(struct chat *chat, const struct bl_list *messages, st
         struct bl_text text = BL_CONTAINER(link, struct bl_inbox_message, link)->text;
         struct text_wrap wrap;
         text_wrap_init(&wrap, out, chat->columns, chat->colours);
-        text_wrap_add(&wrap, BL_TEXT("waits: "), &dim);
+        text_wrap_add(&wrap, BL_TEXT("queued: "), &dim);
         text_wrap_add(&wrap, bl_utf8_cut(text, WAITING_SHOWN_MAX), &dim);
         if (text.size > WAITING_SHOWN_MAX)
             text_wrap_add(&wrap, BL_TEXT("…"), &dim);
@@ -116,7 +120,7 @@ static void append_waiting(struct chat *chat, const struct bl_list *messages, st
     }
 }
 
-/* What is being said, and what waits to be. */
+/* Appends the current output and the queued messages. */
 static void append_live(struct chat *chat, struct bl_buffer *out)
 {
     size_t lines_max = chat->rows > 8 ? chat->rows - 6 : 2;
@@ -127,50 +131,13 @@ static void append_live(struct chat *chat, struct bl_buffer *out)
     append_waiting(chat, &chat->prompts.waiting, out);
 }
 
-/* Stands below the call that it is about, which says what is to be done. */
-static void append_question(struct chat *chat, struct bl_buffer *out)
-{
-    static const struct text_style strong = {.bold = true, .colour = TEXT_YELLOW}, plain = {0};
-    const struct bl_question *asked = chat->question->asked;
-    struct text_wrap wrap;
-
-    text_wrap_init(&wrap, out, chat->columns, chat->colours);
-    text_wrap_add(&wrap, BL_TEXT("Allow "), &strong);
-    text_wrap_add(&wrap, bl_text_from(asked->tool), &strong);
-    if (asked->agent != NULL) {
-        text_wrap_add(&wrap, BL_TEXT(" of "), &strong);
-        text_wrap_add(&wrap, chat_view_agent_name(chat->view, asked->agent), &strong);
-        text_wrap_add(&wrap, BL_TEXT(" "), &strong);
-        text_wrap_add(&wrap, bl_text_from(asked->agent), &strong);
-    }
-    text_wrap_add(&wrap, BL_TEXT("? "), &strong);
-    if (edit_line_text(&chat->line).size > 0) {
-        text_wrap_add(&wrap, BL_TEXT("Enter sends your text, Ctrl+U clears it; then answer."),
-                      &dim);
-    } else {
-        text_wrap_add(&wrap, BL_TEXT("y yes, n no, "), &plain);
-        if (asked->rule.size > 0) {
-            text_wrap_add(&wrap, BL_TEXT("a always "), &plain);
-            text_wrap_add(&wrap, asked->rule, &plain);
-            text_wrap_add(&wrap, BL_TEXT(", "), &plain);
-        }
-        /* Without an input it is no call of a turn that is asked about, but a server. */
-        text_wrap_add(
-            &wrap, asked->input != NULL ? BL_TEXT("Esc stops the turn") : BL_TEXT("Esc no to all"),
-            &dim);
-    }
-    text_wrap_end_line(&wrap);
-    text_wrap_done(&wrap);
-}
-
-/* What the keys have asked for, and changes of the window. */
+/* Handles changes of the window and requests by keys. */
 static void prepare_screen(struct chat *chat, struct bl_buffer *out)
 {
     if (chat->resized) {
         chat->resized = false;
-        draw_measure(chat);
+        chat_measure(chat);
         edit_screen_resize(&chat->screen, chat->columns, chat->rows, out);
-        chat_view_resize(chat->view, chat->columns);
     }
     if (chat->wiped) {
         chat->wiped = false;
@@ -179,52 +146,65 @@ static void prepare_screen(struct chat *chat, struct bl_buffer *out)
     }
 }
 
-static void cli_draw(struct chat *chat)
+static void draw_conversation(struct chat *chat, struct bl_buffer *out)
 {
-    struct bl_buffer out, above, live, status;
+    struct bl_buffer above, live, status;
 
-    bl_buffer_init(&out, SIZE_MAX);
     bl_buffer_init(&above, SIZE_MAX);
     bl_buffer_init(&live, SIZE_MAX);
     bl_buffer_init(&status, SIZE_MAX);
-    prepare_screen(chat, &out);
+    prepare_screen(chat, out);
     chat_view_take_lines(chat->view, &above);
     append_live(chat, &live);
     if (chat->question != NULL)
-        append_question(chat, &live);
+        chat_question_write(chat, &live);
     append_status(chat, &status);
     struct edit_view view = {
         .live = bl_buffer_text(&live),
         .status = bl_buffer_text(&status),
-        .prompt = BL_TEXT("> "),
+        .prompt = chat->line.vim.normal ? BL_TEXT(": ") : BL_TEXT("> "),
+        .spaced = true,
         .line = &chat->line,
         .hint = chat->hint.size > 0 ? bl_buffer_text(&chat->hint)
-                : chat->busy        ? BL_TEXT("Esc stops; what you type is given to the turn")
-                                    : BL_TEXT("ask, or /help"),
+                : chat->busy        ? BL_TEXT("Esc to stop · type to steer")
+                                    : BL_TEXT("Type a prompt, or /help"),
         .menu = bl_buffer_text(&chat->menu),
     };
-    edit_screen_draw(&chat->screen, &view, bl_buffer_text(&above), &out);
-    terminal_write(chat->terminal, bl_buffer_text(&out));
-    bl_buffer_done(&out);
+    if (chat->pick != NULL)
+        chat_pick_draw(chat, &live, &status, &view);
+    edit_screen_draw(&chat->screen, &view, bl_buffer_text(&above), out);
     bl_buffer_done(&above);
     bl_buffer_done(&live);
     bl_buffer_done(&status);
 }
 
-/* The shell gets a screen without our lines; they are drawn anew when we go on. */
+static void cli_draw(struct chat *chat)
+{
+    BL_AUTO_BUFFER(out, SIZE_MAX);
+
+    if (!chat_pager_draw(chat, &out))
+        draw_conversation(chat, &out);
+    bl_buffer_append(&out, bl_buffer_text(&chat->signs));
+    bl_buffer_clear(&chat->signs);
+    chat_show_title(chat);
+    terminal_write(chat->terminal, bl_buffer_text(&out));
+}
+
+/* Removes our lines for the shell and suspends; they are drawn again afterwards. */
 static void suspend(struct chat *chat)
 {
     struct bl_buffer out;
 
     chat->suspending = false;
     bl_buffer_init(&out, SIZE_MAX);
+    chat_pager_draw(chat, &out);
     edit_screen_clear(&chat->screen, &out);
     terminal_write(chat->terminal, bl_buffer_text(&out));
     bl_buffer_done(&out);
     terminal_suspend(chat->terminal);
 }
 
-/* Waits until there is something to draw, or the clock has moved. */
+/* Waits until there is something to draw or the clock has to be updated. */
 static int await_change(struct chat *chat)
 {
     uint64_t limit_ns = chat->busy || chat->agent == NULL ? TICK_NS
@@ -256,6 +236,10 @@ int chat_draw_main(void *argument)
             continue;
         if (chat->suspending)
             suspend(chat);
+        if (chat->editing && code == 0) {
+            chat_editor_run(chat);
+            code = bl_check();
+        }
         if (code == 0)
             cli_draw(chat);
     }
@@ -269,6 +253,8 @@ void chat_draw_end(struct chat *chat)
 
     if (chat->terminal == NULL)
         return;
+    chat->paging = false;
+    chat_pager_draw(chat, &out);
     BL_AUTO_BUFFER(lines, SIZE_MAX);
     chat_view_end_text(chat->view);
     chat_view_take_lines(chat->view, &lines);
@@ -280,22 +266,22 @@ void chat_draw_end(struct chat *chat)
     bl_limit_end(&moment);
 }
 
-/* ---- Our own words --------------------------------------------------------------------------- */
+/* ---- Messages of belay ----------------------------------------------------------------------- */
 
-/* Waits until standard error takes some lines: it may be a pipe that is full. False: it is not
- * waited for any longer. */
+/* Waits until standard error accepts some lines: it may be a full pipe. Returns false if the wait
+ * is given up. */
 static bool draw_await_listener(const struct chat *chat)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     while (poll(&error, 1, 0) == 0) {
-        if (bl_scope_stopped(&chat->work.patience) || bl_sleep(LISTENER_NAP_NS) != 0)
+        if (bl_scope_stopped(&chat->work.wait_limit) || bl_sleep(LISTENER_NAP_NS) != 0)
             return false;
     }
     return true;
 }
 
-/* Over lines: what others wrote must not be able to steer a terminal that may be there. */
+/* Prints to standard error, over lines. Foreign text must not control a terminal there. */
 static void remark(const struct chat *chat, struct bl_text text)
 {
     static const struct text_style plain = {0};

@@ -1,101 +1,23 @@
-/* Keys: what they do to the line, to the turn, and to a question. */
+/* Keys: how they edit the line and steer the turn. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "state.h"
 
-/* Twice within that time: it is meant. */
-#define TWICE_NS (2 * BL_NS_PER_S)
-/* What is typed so soon after a question came up was begun before it. */
-#define QUESTION_DEAF_NS (400 * BL_NS_PER_MS)
-#define MENU_LINES       8u
-/* A folder that hangs must not keep the keys from us any longer. */
+/* Ctrl+C twice within this time leaves. */
+#define TWICE_NS   (2 * BL_NS_PER_S)
+#define MENU_LINES 8u
+/* A folder that hangs delays keys no longer than this. */
 #define COMPLETION_NS (500 * BL_NS_PER_MS)
-/* A command of more bytes than that, or of several lines, is shown whole before it is asked about:
- * the question itself may have to cut it. */
-#define COMMAND_SHORT 160u
-
-/* ---- Questions ------------------------------------------------------------------------------- */
-
-static void show_whole(struct chat *chat, const struct bl_question *question)
-{
-    static const struct text_style plain = {0};
-    struct bl_text command = bl_json_text(bl_json_get(question->input, BL_TEXT("command")));
-    bool lines = command.size > 0 && memchr(command.data, '\n', command.size) != NULL;
-
-    if (!lines && command.size <= COMMAND_SHORT)
-        return;
-    chat_say(chat, "%s wants to run:", question->tool);
-    chat_view_row(chat->view, "  ", command, &plain);
-}
-
-int chat_ask(void *context, const struct bl_question *question, enum bl_reply *ret_reply)
-{
-    struct chat *chat = context;
-    struct chat_question waiting = {.asked = question, .since_ns = bl_now_ns()};
-
-    bl_semaphore_init(&waiting.answered, 0);
-    show_whole(chat, question);
-    chat->question = &waiting;
-    chat_redraw(chat);
-    int code = bl_semaphore_take(&waiting.answered);
-    chat->question = NULL;
-    chat_redraw(chat);
-    *ret_reply = waiting.reply;
-    return code;
-}
-
-static bool input_read_reply(const struct chat_question *question, struct bl_text text,
-                             enum bl_reply *ret_reply)
-{
-    if (text.size != 1)
-        return false;
-    switch (text.data[0]) {
-    case 'y':
-    case 'Y': *ret_reply = BL_REPLY_YES; return true;
-    case 'n':
-    case 'N': *ret_reply = BL_REPLY_NO; return true;
-    case 'a':
-    case 'A':
-        *ret_reply = BL_REPLY_ALWAYS;
-        /* Where it cannot be remembered it is not offered, and would be more than was said. */
-        return question->asked->rule.size > 0;
-    default: return false;
-    }
-}
-
-/* True: the key was an answer. What came too early to be one is text, and with it what follows;
- * such a text that is an answer and nothing else becomes it with Enter. */
-static bool input_answer(struct chat *chat, const struct key *key)
-{
-    struct chat_question *question = chat->question;
-    struct bl_text line = edit_line_text(&chat->line);
-    enum bl_reply reply;
-
-    if (question == NULL || chat->line.searching)
-        return false;
-    if (key->type == KEY_ENTER) {
-        if (!input_read_reply(question, bl_text_trim(line), &reply))
-            return false;
-        edit_line_set(&chat->line, (struct bl_text){0});
-    } else if (key->type != KEY_TEXT || line.size > 0 ||
-               bl_now_ns() - question->since_ns < QUESTION_DEAF_NS ||
-               !input_read_reply(question, key->text, &reply)) {
-        return false;
-    }
-    question->reply = reply;
-    chat->question = NULL;
-    bl_semaphore_give(&question->answered);
-    return true;
-}
 
 /* ---- Completion ------------------------------------------------------------------------------ */
 
-/* Folders may hang: they are read on a thread that can be left behind. */
+/* A completion. Folders may hang, so they are read on a thread that can be abandoned. */
 struct completion {
     struct bl_arena arena;
     struct edit_line line;
     const char *directory;
+    const struct edit_command *commands; /* a copy, since the thread may be abandoned */
     struct bl_list candidates;
 };
 
@@ -112,8 +34,8 @@ static void completion_run(void *payload)
 {
     struct completion *completion = payload;
 
-    edit_complete(&completion->arena, &completion->line, chat_commands, completion->directory,
-                  &completion->candidates);
+    edit_complete(&completion->arena, &completion->line, completion->commands,
+                  completion->directory, &completion->candidates);
 }
 
 static void show_candidates(struct chat *chat, const struct bl_list *candidates)
@@ -144,6 +66,33 @@ static void show_candidates(struct chat *chat, const struct bl_list *candidates)
     text_wrap_done(&wrap);
 }
 
+static const struct edit_command *input_copy_commands(struct bl_arena *arena,
+                                                      const struct edit_command *commands)
+{
+    size_t count = 0;
+
+    while (commands[count].name != NULL)
+        count++;
+    struct edit_command *copy = bl_arena_zalloc(arena, (count + 1) * sizeof *copy);
+    for (size_t i = 0; i < count; i++) {
+        copy[i].name = bl_arena_text(arena, bl_text_from(commands[i].name)).data;
+        copy[i].summary = bl_arena_text(arena, bl_text_from(commands[i].summary)).data;
+    }
+    return copy;
+}
+
+/* While a command is being typed, shows the matching commands below the line. */
+static void input_follow_commands(struct chat *chat)
+{
+    struct bl_list candidates;
+    BL_AUTO_ARENA(arena);
+
+    if (chat->menu.size > 0 || chat->line.searching || chat->question != NULL)
+        return;
+    edit_complete_commands(&arena, &chat->line, chat->commands, &candidates);
+    show_candidates(chat, &candidates);
+}
+
 static void input_complete(struct chat *chat)
 {
     struct completion *completion = bl_zalloc(sizeof *completion);
@@ -158,6 +107,7 @@ static void input_complete(struct chat *chat)
     edit_line_init(&completion->line, NULL);
     edit_line_set(&completion->line, edit_line_text(&chat->line));
     completion->line.cursor = chat->line.cursor;
+    completion->commands = input_copy_commands(&completion->arena, chat->commands);
     completion->directory =
         bl_arena_text(&completion->arena, bl_text_from(chat->work.options->workspace.directory))
             .data;
@@ -166,7 +116,7 @@ static void input_complete(struct chat *chat)
     int code = bl_work_call(&job, &abandoned);
     bl_limit_end(&moment);
     if (code == BL_ETIMEDOUT)
-        bl_buffer_append(&chat->menu, BL_TEXT("the folder does not answer\n"));
+        bl_buffer_append(&chat->menu, BL_TEXT("the folder does not respond\n"));
     if (code == 0) {
         bool changed = edit_line_complete(&chat->line, &completion->candidates);
         bool several = completion->candidates.next != completion->candidates.previous;
@@ -192,13 +142,11 @@ static void input_enter(struct chat *chat)
     }
     if (bl_text_trim(text).size == 0)
         return;
-    char *copy = bl_alloc(text.size);
-    memcpy(copy, text.data, text.size);
-    struct bl_text submitted = bl_text_trim((struct bl_text){copy, text.size});
+    BL_AUTO_ARENA(arena);
+    struct bl_text submitted = chat_paste_unfold(chat, &arena, bl_arena_text(&arena, text));
     edit_line_set(&chat->line, (struct bl_text){0});
-    chat_submit(chat, submitted);
-    bl_free(copy);
-    /* So that it is taken up before the next key, which may be the one that stops it. */
+    chat_submit(chat, bl_text_trim(submitted));
+    /* Let the prompt start before the next key, which may be the one that stops it. */
     bl_yield();
 }
 
@@ -218,7 +166,7 @@ void chat_press_interrupt(struct chat *chat, enum bl_stop_reason reason, const c
     }
     chat->interrupt_ns = now_ns;
     bl_buffer_clear(&chat->hint);
-    bl_buffer_append(&chat->hint, BL_TEXT("Ctrl+C again leaves"));
+    bl_buffer_append(&chat->hint, BL_TEXT("Ctrl+C again to leave"));
 }
 
 static void end_of_input(struct chat *chat)
@@ -234,40 +182,63 @@ static void end_of_input(struct chat *chat)
 
 static void input_take_key(struct chat *chat, const struct key *key)
 {
+    if (key->type == KEY_REPLY) {
+        chat_take_reply(chat, key->text);
+        return;
+    }
+    chat->key_ns = bl_now_ns();
+    if (chat->pick != NULL) {
+        chat_pick_key(chat, key);
+        return;
+    }
     bl_buffer_clear(&chat->menu);
     bl_buffer_clear(&chat->hint);
+    if (chat_pager_key(chat, key))
+        return;
     if (key->type != KEY_INTERRUPT)
         chat->interrupt_ns = 0;
-    if (input_answer(chat, key))
+    if (chat_question_key(chat, key))
         return;
-    /* Keys are about the search while there is one; only a turn is stopped all the same. */
+    /* During a search all keys belong to it, except Ctrl+C while a turn is running. */
     if (chat->line.searching && !(key->type == KEY_INTERRUPT && chat->busy) &&
         edit_line_key(&chat->line, key))
         return;
     switch ((int)key->type) {
     case KEY_ENTER: input_enter(chat); return;
     case KEY_TAB: input_complete(chat); return;
+    case KEY_BACKTAB: chat_mode_next(chat); return;
     case KEY_INTERRUPT: chat_press_interrupt(chat, BL_STOP_USER, "Ctrl+C"); return;
-    case KEY_ESCAPE: chat_interrupt(chat, BL_STOP_USER, "Esc"); return;
+    case KEY_ESCAPE:
+        if (!edit_vim_waits(&chat->line)) {
+            chat_interrupt(chat, BL_STOP_USER, "Esc");
+            return;
+        }
+        break;
+    case KEY_EDITOR: chat->editing = true; return;
     case KEY_EOF: end_of_input(chat); return;
     case KEY_SUSPEND: chat->suspending = true; return;
     case KEY_CLEAR: chat->wiped = true; return;
+    case KEY_EXPAND: chat_pager_open(chat); return;
     default: break;
     }
-    edit_line_key(&chat->line, key);
+    if (key->type != KEY_PASTE || !chat_paste_take(chat, key->text))
+        edit_line_key(&chat->line, key);
     if (key->cut)
-        chat_say(chat, "The paste was too long: it is cut after %zu MiB.", KEYS_PASTE_MAX >> 20);
+        chat_say(chat, "The paste was too long: it was cut after %zu MiB.", KEYS_PASTE_MAX >> 20);
 }
 
-/* While we leave, keys still hurry what is being stopped. */
+/* Handles pending keys. While leaving, keys can still skip grace periods. */
 static void take_keys(struct chat *chat, bool patient)
 {
     struct key key;
 
     while (keys_next(&chat->keys, patient, &key)) {
-        if (!chat->leaving)
+        if (!chat->leaving) {
             input_take_key(chat, &key);
-        else if (key.type == KEY_INTERRUPT || key.type == KEY_ESCAPE || key.type == KEY_EOF)
+            input_follow_commands(chat);
+        }
+        if (chat->leaving &&
+            (key.type == KEY_INTERRUPT || key.type == KEY_ESCAPE || key.type == KEY_EOF))
             chat_interrupt(chat, BL_STOP_USER, "Ctrl+C");
     }
 }
@@ -278,8 +249,11 @@ int chat_input_main(void *argument)
     struct terminal_input input;
     int code;
 
+    /* Keys pressed before this fiber started. */
+    take_keys(chat, true);
     for (;;) {
         bool pending = keys_pending(&chat->keys);
+        chat_expect_reply(chat);
         code = terminal_read(chat->terminal, pending ? KEYS_ESCAPE_NS : 0, &input);
         if (code != 0 && code != BL_EAGAIN)
             break;
@@ -290,7 +264,12 @@ int chat_input_main(void *argument)
         }
         if (code == 0 && input.resized) {
             chat->resized = true;
+            chat_editor_resize(chat);
             bl_buffer_clear(&chat->menu);
+        }
+        if (code == 0 && chat->editor != NULL) {
+            chat_editor_keys(chat, input.bytes);
+            continue;
         }
         if (code == 0)
             keys_add(&chat->keys, input.bytes);

@@ -1,5 +1,5 @@
-/* Without a terminal: each line of standard input is a prompt or a command, the answers go to
- * standard output, and what there is to say besides to standard error. */
+/* Chat without a terminal: each line of standard input is a prompt or a command; answers go to
+ * standard output, everything else to standard error. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #define READ_BYTES      ((size_t)16 * 1024)
 #define RECEIPT_COLUMNS 200u
 
-/* Each answer, and what is said before a call, is a line of its own. */
+/* Ends the line of an answer, or of text before a call. */
 static void chat_lines_end_answer(struct chat *chat)
 {
     if (chat->mid_line)
@@ -19,15 +19,21 @@ static void chat_lines_end_answer(struct chat *chat)
     chat->mid_line = false;
 }
 
-void chat_lines_receipt(struct chat *chat, struct bl_text receipt)
+static void chat_lines_receipt_of(struct chat *chat, struct bl_text receipt,
+                                  const struct bl_turn_result *turn)
 {
     struct bl_buffer text;
     struct chat_frame frame = {.out = &text, .columns = RECEIPT_COLUMNS};
 
     bl_buffer_init(&text, SIZE_MAX);
-    if (chat_receipt(receipt, true, &frame, 0))
+    if (chat_receipt(receipt, turn, true, &frame, 0))
         chat_say(chat, BL_TEXT_FORMAT, BL_TEXT_ARG(bl_text_trim(bl_buffer_text(&text))));
     bl_buffer_done(&text);
+}
+
+void chat_lines_receipt(struct chat *chat, struct bl_text receipt)
+{
+    chat_lines_receipt_of(chat, receipt, NULL);
 }
 
 static void say_call(struct chat *chat, const struct bl_event *event)
@@ -42,7 +48,7 @@ static void say_call(struct chat *chat, const struct bl_event *event)
              BL_TEXT_ARG(chat_input_line(&arena, name.data, input)));
 }
 
-/* Why a turn is not what it should be; of one that was stopped the receipt has said it. */
+/* Reports why a turn did not complete; for a stopped turn the receipt does. */
 static void say_end(struct chat *chat, struct bl_text json)
 {
     const struct bl_json *value;
@@ -52,15 +58,17 @@ static void say_end(struct chat *chat, struct bl_text json)
     if (bl_json_read(&arena, json, NULL, &value, NULL) != 0)
         return;
     bl_record_take(&arena, &bl_turn_result_record, value, &result);
+    if (result.receipt.size > 0)
+        chat_lines_receipt_of(chat, result.receipt, &result);
     const char *message = result.error.message, *hint = result.error.hint;
     if (message[0] != '\0' && !chat_was_told(chat, bl_text_from(message)))
         chat_say(chat, "%s%s%s", message, hint[0] != '\0' ? "; " : "", hint);
     else if (message[0] == '\0' && result.end != BL_TURN_COMPLETED)
         chat_say(chat, "the turn did not complete: %s", bl_turn_end_name(result.end));
     BL_LIST_EACH (link, &result.denials) {
-        const struct bl_denial *denial = BL_CONTAINER(link, struct bl_denial, link);
-        chat_say(chat, BL_TEXT_FORMAT " was refused: " BL_TEXT_FORMAT, BL_TEXT_ARG(denial->tool),
-                 BL_TEXT_ARG(denial->reason));
+        struct bl_text text = run_refusal_text(&arena, chat->work.call->command,
+                                               BL_CONTAINER(link, struct bl_denial, link));
+        chat_say(chat, BL_TEXT_FORMAT, BL_TEXT_ARG(text));
     }
 }
 
@@ -90,13 +98,14 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
     case BL_EVENT_CELL_YIELDED:
     case BL_EVENT_CELL_ENDED:
     case BL_EVENT_CELL_SETTLED: chat_lines_say_cell(chat, event); break;
+    case BL_EVENT_FINISH_REQUESTED: chat_say(chat, "stopping after this step"); break;
     case BL_EVENT_WARNING: chat_say(chat, BL_TEXT_FORMAT, BL_TEXT_ARG(event->text)); break;
     case BL_EVENT_ERROR:
         chat_say_error(chat, event->error);
         bl_buffer_printf(&chat->told, "%s\n", event->error->message);
         break;
     case BL_EVENT_RECEIPT:
-        if (event->id.size == 0)
+        if ((event->id.size == 0 && event->turn == NULL) || chat_receipt_of_job(event))
             chat_lines_receipt(chat, event->json);
         break;
     case BL_EVENT_TURN_ENDED:
@@ -107,7 +116,7 @@ void chat_lines_event(struct chat *chat, const struct bl_event *event)
     }
 }
 
-/* Reads on a thread, which may be left behind in its read. */
+/* A read on a thread, which may be abandoned while it reads. */
 struct reading {
     char data[READ_BYTES];
     ssize_t size;
@@ -134,7 +143,7 @@ static void submit_lines(struct chat *chat, struct bl_buffer *pending, bool ende
         size_t size = end != NULL ? (size_t)(end - rest.data) : rest.size;
         struct bl_text line = bl_text_trim((struct bl_text){rest.data, size});
         if (bl_utf8_valid_prefix(line, NULL) != line.size)
-            chat_say(chat, "Not sent: a line that is not valid UTF-8");
+            chat_say(chat, "Not sent: the line is not valid UTF-8");
         else if (line.size > 0)
             chat_submit_later(chat, line);
         size += end != NULL;
@@ -164,7 +173,7 @@ int chat_lines_main(void *argument)
             if (reading->size > 0 &&
                 bl_buffer_append(&pending,
                                  (struct bl_text){reading->data, (size_t)reading->size}) != 0) {
-                chat_say(chat, "Not sent: a line of more than %zu MiB", LINE_MAX_BYTES >> 20);
+                chat_say(chat, "Not sent: the line has more than %zu MiB", LINE_MAX_BYTES >> 20);
                 bl_buffer_clear(&pending);
             }
             submit_lines(chat, &pending, ended);

@@ -3,13 +3,14 @@
 
 #include "view.h"
 
-#define LINE_SIZE_MAX ((size_t)1024) /* more than any window shows of it */
+#define LINE_SIZE_MAX ((size_t)1024) /* more than any window shows */
 #define TAIL_SHOWN    4u
 
 void chat_output_init(struct chat_output *output)
 {
     *output = (struct chat_output){0};
     bl_buffer_init(&output->head, SIZE_MAX / 2);
+    bl_buffer_init(&output->all, SIZE_MAX / 2);
     bl_buffer_init(&output->line, SIZE_MAX / 2);
     for (size_t i = 0; i < CHAT_OUTPUT_LINES; i++)
         bl_buffer_init(&output->tail[i], SIZE_MAX / 2);
@@ -18,12 +19,13 @@ void chat_output_init(struct chat_output *output)
 void chat_output_done(struct chat_output *output)
 {
     bl_buffer_done(&output->head);
+    bl_buffer_done(&output->all);
     bl_buffer_done(&output->line);
     for (size_t i = 0; i < CHAT_OUTPUT_LINES; i++)
         bl_buffer_done(&output->tail[i]);
 }
 
-/* ---- Taking it ------------------------------------------------------------------------------- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 static void chat_output_end_line(struct chat_output *output)
 {
@@ -35,6 +37,11 @@ static void chat_output_end_line(struct chat_output *output)
     if (output->count < CHAT_OUTPUT_HEAD) {
         bl_buffer_append(&output->head, line);
         bl_buffer_append_byte(&output->head, '\n');
+    }
+    if (output->kept == output->count && output->all.size + line.size < CHAT_OUTPUT_MAX) {
+        bl_buffer_append(&output->all, line);
+        bl_buffer_append_byte(&output->all, '\n');
+        output->kept++;
     }
     output->count++;
     output->returned = false;
@@ -59,7 +66,7 @@ static void add_byte(struct chat_output *output, char byte)
         bl_buffer_append_byte(&output->line, byte);
 }
 
-/* Bytes of an escape sequence. */
+/* Skips a byte of an escape sequence. */
 static void skip_byte(struct chat_output *output, char byte)
 {
     bool final = byte >= 0x40 && byte <= 0x7e;
@@ -86,7 +93,7 @@ static void skip_byte(struct chat_output *output, char byte)
         break;
     case OUTPUT_STRING_ESCAPE: output->state = byte == '\\' ? OUTPUT_TEXT : OUTPUT_STRING; break;
     }
-    /* A sequence that does not end must not swallow all that follows. */
+    /* An unterminated sequence must not swallow everything that follows. */
     if (byte == '\n')
         add_byte(output, byte);
 }
@@ -107,11 +114,11 @@ void chat_output_end(struct chat_output *output)
         chat_output_end_line(output);
 }
 
-/* ---- Showing it ------------------------------------------------------------------------------ */
+/* ---- Display --------------------------------------------------------------------------------- */
 
 static const struct text_style dim = {.dim = true};
 
-/* A character may have been cut at the maximum. */
+/* Returns the line without a character that was cut at the maximum. */
 static struct bl_text whole_characters(const struct bl_buffer *line)
 {
     return bl_utf8_cut(bl_buffer_text(line), line->size);
@@ -138,11 +145,31 @@ void chat_output_live(const struct chat_output *output, size_t lines_max,
         chat_line(frame, indent, whole_characters(&output->line), &dim);
 }
 
+static void output_say_left_out(uint64_t count, const char *how, const struct chat_frame *frame,
+                                size_t indent)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "… %" PRIu64 " more line%s%s", count, count == 1 ? "" : "s", how);
+    chat_line(frame, indent, bl_text_from(text), &dim);
+}
+
+static void output_show_all(const struct chat_output *output, const struct chat_frame *frame,
+                            size_t indent)
+{
+    chat_code(frame, indent, bl_buffer_text(&output->all), BL_TEXT(""));
+    if (output->kept < output->count)
+        output_say_left_out(output->count - output->kept, " were not kept", frame, indent);
+}
+
 void chat_output_summary(const struct chat_output *output, const struct chat_frame *frame,
                          size_t indent)
 {
+    if (frame->whole) {
+        output_show_all(output, frame, indent);
+        return;
+    }
     struct bl_text head = bl_buffer_text(&output->head), line;
-    char left_out[48];
 
     if (output->count <= CHAT_OUTPUT_LINES) {
         show_last(output, (size_t)output->count, frame, indent);
@@ -150,8 +177,6 @@ void chat_output_summary(const struct chat_output *output, const struct chat_fra
     }
     while (bl_text_split(&head, '\n', &line))
         chat_line(frame, indent, line, &dim);
-    snprintf(left_out, sizeof left_out, "… %" PRIu64 " more lines",
-             output->count - CHAT_OUTPUT_HEAD - TAIL_SHOWN);
-    chat_line(frame, indent, bl_text_from(left_out), &dim);
+    output_say_left_out(output->count - CHAT_OUTPUT_HEAD - TAIL_SHOWN, " (Ctrl+O)", frame, indent);
     show_last(output, TAIL_SHOWN, frame, indent);
 }

@@ -39,7 +39,7 @@ static void write_units(const struct bl_list *units, const struct chat_frame *fr
     }
 }
 
-/* One alone is told by the line. */
+/* True if there are several units; a single one is already in the line. */
 static bool chat_receipt_has_several(const struct bl_list *units)
 {
     return units->next != units->previous ||
@@ -59,15 +59,32 @@ static void chat_receipt_write_background(struct bl_arena *arena, struct bl_text
     BL_JSON_EACH (value, jobs) {
         BL_AUTO_BUFFER(text, SIZE_MAX / 2);
         bl_record_take(arena, &bl_background_record, value, &job);
-        bl_buffer_printf(&text, "goes on in the background: %s  " BL_TEXT_FORMAT,
+        bl_buffer_printf(&text, "continues in the background: %s  " BL_TEXT_FORMAT,
                          job.id != NULL ? job.id : "", BL_TEXT_ARG(job.command));
         chat_line(frame, indent, bl_buffer_text(&text), &dim);
     }
 }
 
-bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *frame, size_t indent)
+/* Writes where the turn was stopped and the result of the stop, each on a line of its own. */
+static void chat_receipt_write_line(struct bl_text line, const char *mark, bool whole,
+                                    const struct chat_frame *frame)
 {
     static const struct text_style good = {.bold = true}, bad = {.bold = true, .colour = TEXT_RED};
+    static const char next[] = ". Stopped ";
+    const char *end = memmem(line.data, line.size, next, sizeof next - 1);
+    const struct text_style *style = whole ? &good : &bad;
+
+    if (end != NULL) {
+        size_t size = (size_t)(end - line.data);
+        chat_paragraph(frame, mark, (struct bl_text){line.data, size + 1}, style);
+        line = (struct bl_text){end + 2, line.size - size - 2};
+    }
+    chat_paragraph(frame, mark, line, style);
+}
+
+bool chat_receipt(struct bl_text json, const struct bl_turn_result *turn, bool units,
+                  const struct chat_frame *frame, size_t indent)
+{
     const struct bl_json *value;
     struct bl_receipt_row receipt;
     BL_AUTO_ARENA(arena);
@@ -77,11 +94,30 @@ bool chat_receipt(struct bl_text json, bool units, const struct chat_frame *fram
     if (bl_json_read(&arena, json, NULL, &value, NULL) != 0 || !bl_json_is(value, BL_JSON_OBJECT))
         return false;
     bl_record_take(&arena, &bl_receipt_record, value, &receipt);
-    bl_receipt_row_line(&receipt, &line);
+    bl_stop_line(&receipt, turn,
+                 turn != NULL ? receipt.requested_wall_ns - turn->started_wall_ns : 0, &line);
     mark[indent < sizeof mark - 1 ? indent : sizeof mark - 1] = '\0';
-    chat_paragraph(frame, mark, bl_buffer_text(&line), receipt.survivors != 0 ? &bad : &good);
+    chat_receipt_write_line(bl_buffer_text(&line), mark, receipt.survivors == 0, frame);
     if (units && chat_receipt_has_several(&receipt.units))
         write_units(&receipt.units, frame, indent + 2);
     chat_receipt_write_background(&arena, receipt.background, frame, indent + 2);
     return true;
+}
+
+bool chat_receipt_of_job(const struct bl_event *event)
+{
+    return event->type == BL_EVENT_RECEIPT && event->agent == NULL &&
+           bl_text_starts_with(event->id, BL_TEXT("job_"));
+}
+
+void chat_receipt_show_job(struct chat_view *view, const struct bl_event *event)
+{
+    BL_AUTO_ARENA(arena);
+    static const struct text_style plain = {0};
+
+    chat_view_say(view,
+                  bl_arena_printf(&arena, "The background command " BL_TEXT_FORMAT ":",
+                                  BL_TEXT_ARG(bl_utf8_cut(event->id, 64))),
+                  &plain);
+    chat_view_receipt(view, event->json);
 }

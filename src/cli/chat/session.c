@@ -1,33 +1,38 @@
-/* The session of a conversation: opening it, saying what it is, and going on with another one. */
+/* The session of a conversation: opening it, showing it, and changing to another one. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "state.h"
 
-/* Of what was said last, when a session goes on. */
+/* Limits for the last turn, shown when a session is resumed. */
 #define PROMPT_SHOWN_MAX ((size_t)1000)
 #define ANSWER_SHOWN_MAX ((size_t)4000)
 
+/* Opens a session: `id` is NULL for the one that the command line names, empty for a new one. */
 static int chat_session_open_agent(struct chat *chat, const char *id, bool must_exist,
                                    struct bl_error *error)
 {
     struct bl_agent_options options = run_agent_options(&chat->work);
 
     if (id != NULL) {
-        options.session.id = id;
+        options.session.id = id[0] != '\0' ? id : NULL;
         options.session.newest = false;
         options.session.must_exist = must_exist;
+        options.session.fork = false;
     }
     options.session.prompt = (struct bl_text){0};
     options.listener = &chat->listener;
     options.asker = chat->interactive ? &chat->asker : NULL;
     bl_id_make(chat->work.run_id, "run_");
-    /* It outlives whoever opens it. */
+    /* The agent outlives the scope that opens it. */
     struct bl_scope *outer = bl_scope_enter(chat->home);
     int code = bl_agent_open(&options, &chat->agent, error);
     bl_scope_enter(outer);
-    /* Nobody named it, and it was not there before. */
-    chat->unused = id == NULL && options.session.id == NULL && !options.session.newest;
+    /* True for a new session without a given id. */
+    chat->context_used = 0;
+    chat->unused = options.session.fork || (options.session.id == NULL && !options.session.newest);
+    run_hint_held(code, error);
     return code;
 }
 
@@ -40,11 +45,14 @@ void chat_close_session(struct chat *chat)
     if (agent == NULL)
         return;
     bl_text_into(id, sizeof id, bl_agent_session(agent)->id);
-    /* Whoever draws meanwhile must not look at it. */
+    /* The drawing fiber must not access the agent meanwhile. */
     chat->agent = NULL;
+    chat->costs = (struct chat_costs){0};
+    chat->model_chosen[0] = '\0';
+    chat_shell_forget(chat);
     bl_agent_close(agent);
-    /* Else each look at the prompt would leave an empty session, and the next --continue find it.
-     */
+    /* Otherwise each start of chat would leave an empty session, and the next --continue would find
+     * it. */
     if (chat->unused) {
         bl_shield_begin(&shield, BL_STORE_NS_MAX);
         bl_store_delete(chat->work.store, id, NULL);
@@ -57,7 +65,7 @@ int chat_open_session(struct chat *chat, struct bl_error *error)
     return chat_session_open_agent(chat, NULL, false, error);
 }
 
-/* ---- What it is ------------------------------------------------------------------------------ */
+/* ---- Showing the session --------------------------------------------------------------------- */
 
 static void chat_session_tell(struct chat *chat, struct bl_text warning)
 {
@@ -77,7 +85,7 @@ bool chat_was_told(const struct chat *chat, struct bl_text warning)
     return false;
 }
 
-/* The text that a message holds; thinking, calls and results apart. */
+/* Returns the text of a message, without thinking, calls and results. */
 static struct bl_text message_text(const struct bl_message *message)
 {
     struct bl_text text = {0};
@@ -90,7 +98,7 @@ static struct bl_text message_text(const struct bl_message *message)
     return text;
 }
 
-/* Its end, from the beginning of a line on. */
+/* Returns the end of a text, from the beginning of a line on. */
 static struct bl_text last_part(struct bl_text text, size_t size_max)
 {
     if (text.size <= size_max)
@@ -107,7 +115,7 @@ static struct bl_text last_part(struct bl_text text, size_t size_max)
     return text;
 }
 
-/* So that whoever comes back knows where he was. */
+/* Shows the last turn, so that users know where they were. */
 static void show_last_turn(struct chat *chat)
 {
     const struct bl_session *session = bl_agent_session(chat->agent);
@@ -151,7 +159,7 @@ static void chat_session_say_banner(struct chat *chat)
              bl_permission_mode_name(bl_permissions_mode(chat->work.workspace->permissions)),
              bl_sandbox_name(bl_toolbox_sandbox(chat->work.workspace->toolbox)));
     if (!chat->work.workspace->found.chosen)
-        chat_say(chat, "No provider is configured: the built-in script model answers.");
+        chat_say(chat, "No provider is configured; the built-in script model answers.");
 }
 
 void chat_say_opened(struct chat *chat)
@@ -174,7 +182,7 @@ void chat_say_opened(struct chat *chat)
 
 /* ---- MCP servers of the project -------------------------------------------------------------- */
 
-/* A yes, on a thread: it is a file. */
+/* An approval; it is written to a file, on a thread. */
 struct agreement {
     const struct bl_mcp_entry *entry;
     struct bl_error error;
@@ -198,13 +206,13 @@ static void agree(struct chat *chat, const struct bl_mcp_entry *entry)
     int code = bl_work_call(&work, &abandoned);
     if (code == 0 && agreement->code != 0)
         chat_say_error(chat, &agreement->error);
-    /* One that cannot be remembered holds for this conversation. */
+    /* An approval that cannot be saved is valid for this conversation. */
     bl_toolbox_trust(chat->work.workspace->toolbox, entry);
     if (!abandoned)
         bl_free(agreement);
 }
 
-/* What would be started, or reached. */
+/* Shows the command or address of the server. */
 static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
 {
     BL_AUTO_BUFFER(line, 4096);
@@ -215,7 +223,7 @@ static void say_server(struct chat *chat, const struct bl_mcp_entry *entry)
         bl_buffer_printf(&line, "%s", entry->command);
     for (size_t i = 0; entry->url == NULL && entry->arguments[i] != NULL; i++)
         bl_buffer_printf(&line, " %s", entry->arguments[i]);
-    chat_say(chat, "%s names an MCP server, %s, that nobody has agreed to: " BL_TEXT_FORMAT,
+    chat_say(chat, "%s configures an MCP server that is not approved yet, %s: " BL_TEXT_FORMAT,
              entry->path, entry->name, BL_TEXT_ARG(bl_buffer_text(&line)));
 }
 
@@ -223,15 +231,15 @@ static bool ask_server(struct chat *chat, const struct bl_mcp_entry *entry)
 {
     char tool[160];
     struct bl_question question = {.id = "mcp", .tool = tool};
-    enum bl_reply reply = BL_REPLY_NO;
+    struct bl_answer answer = {.reply = BL_REPLY_NO};
 
     snprintf(tool, sizeof tool, "the MCP server %.120s", entry->name);
     say_server(chat, entry);
-    int code = chat_ask(chat, &question, &reply);
-    if (code == 0 && reply == BL_REPLY_YES)
+    int code = chat_ask(chat, &question, &answer);
+    if (code == 0 && answer.reply == BL_REPLY_YES)
         agree(chat, entry);
     else
-        chat_say(chat, "%s stays off.", entry->name);
+        chat_say(chat, "%s was not started.", entry->name);
     return code == 0;
 }
 
@@ -249,7 +257,7 @@ void chat_ask_servers(struct chat *chat)
         entry++;
     bl_scope_enter(outer);
     chat_busy_end(chat);
-    /* What was typed meanwhile was meant for no turn. */
+    /* Text typed meanwhile was not meant for a turn: it is submitted as a prompt. */
     struct bl_text said = bl_agent_take_back(chat->agent, &arena);
     if (said.size > 0)
         chat_submit_later(chat, said);
@@ -257,10 +265,10 @@ void chat_ask_servers(struct chat *chat)
     chat_redraw(chat);
 }
 
-/* ---- Another one ----------------------------------------------------------------------------- */
+/* ---- Changing the session -------------------------------------------------------------------- */
 
-/* Whether it can be had, before the one that is open is closed for it: with that would go what runs
- * in its background. */
+/* Checks that the session can be opened, before the open one is closed: closing it ends its
+ * background commands. */
 static bool can_be_had(struct chat *chat, const char *id, struct bl_error *error)
 {
     struct bl_store_summary summary;
@@ -279,7 +287,7 @@ static void change(struct chat *chat, const char *id, struct bl_error *error)
 
     bl_text_into(before, sizeof before, bl_agent_session(chat->agent)->id);
     chat_close_session(chat);
-    if (chat_session_open_agent(chat, id, true, error) == 0) {
+    if (chat_session_open_agent(chat, id, id[0] != '\0', error) == 0) {
         chat_say_opened(chat);
         return;
     }
@@ -293,12 +301,101 @@ static void change(struct chat *chat, const char *id, struct bl_error *error)
     }
 }
 
+/* Lets the user choose a session; `id` is the chosen session or its copy. Returns false if none. */
+static bool chat_session_pick(struct chat *chat, char id[72], bool *ret_fork)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    const char *copy;
+    BL_AUTO_ARENA(arena);
+
+    bool picked = chat_pick(chat, id, ret_fork);
+    if (picked && *ret_fork &&
+        bl_store_fork(chat->work.store, id, NULL, &arena, &copy, error) != 0) {
+        chat_say_error(chat, error);
+        picked = false;
+    } else if (picked && *ret_fork) {
+        bl_text_into(id, 72, copy);
+    }
+    bl_free(error);
+    return picked;
+}
+
+bool chat_open_picked(struct chat *chat)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    bool fork;
+    char id[72];
+
+    bool opened = chat_session_pick(chat, id, &fork);
+    if (!opened) {
+        chat_leave(chat, CLI_EXIT_OK);
+    } else if (chat_session_open_agent(chat, id, true, error) == 0) {
+        chat->unused = fork;
+        chat_say_opened(chat);
+    } else {
+        chat_say_error(chat, error);
+        chat->agent = NULL;
+        chat_leave(chat, CLI_EXIT_FAILED);
+        opened = false;
+    }
+    bl_free(error);
+    return opened;
+}
+
+void chat_change_picked(struct chat *chat)
+{
+    bool fork;
+    char id[72];
+
+    if (!chat_session_pick(chat, id, &fork))
+        return;
+    chat_change_session(chat, id);
+    chat->unused = chat->unused || fork;
+}
+
+void chat_new_session(struct chat *chat)
+{
+    struct bl_error *error = bl_zalloc(sizeof *error);
+    char before[72];
+
+    bl_text_into(before, sizeof before, bl_agent_session(chat->agent)->id);
+    if (bl_agent_session(chat->agent)->turns_total > 0)
+        chat_say(chat, "Session %s is kept; /resume %s resumes it.", before, before);
+    change(chat, "", error);
+    bl_free(error);
+}
+
+bool chat_can_be_resumed(const struct chat *chat, char id[72])
+{
+    const struct bl_session *session = chat->agent != NULL ? bl_agent_session(chat->agent) : NULL;
+
+    if (session == NULL || session->turns_total == 0 || chat->unused)
+        return false;
+    bl_text_into(id, 72, session->id);
+    return true;
+}
+
+/* Names the store, unless it is the default store. */
+void chat_say_resume(struct chat *chat, const char *id)
+{
+    struct run_work *work = &chat->work;
+    const char *usual = getenv("BELAY_STORE");
+    struct bl_text store = {0};
+
+    if ((usual != NULL && usual[0] != '\0') ||
+        bl_store_default_path(&work->arena, &usual, NULL) == 0)
+        store = strcmp(usual, work->options->store) == 0
+                    ? (struct bl_text){0}
+                    : bl_arena_printf(&work->arena, " --store '%s'", work->options->store);
+    chat_say(chat, "Resume with: belay -r %s" BL_TEXT_FORMAT, id, BL_TEXT_ARG(store));
+}
+
 void chat_change_session(struct chat *chat, const char *id)
 {
     struct bl_error *error = bl_zalloc(sizeof *error);
 
     if (strcmp(bl_agent_session(chat->agent)->id, id) == 0)
-        chat_say(chat, "%s is the session that is open", id);
+        chat_say(chat, "session %s is already open", id);
     else if (!can_be_had(chat, id, error))
         chat_say_error(chat, error);
     else

@@ -8,10 +8,10 @@
 #define SEPARATOR       BL_TEXT(" · ")
 #define SEPARATOR_WIDTH 3u
 
-/* In the order of the line. */
+/* The parts, in the order of the line. */
 struct part {
     char text[PART_SIZE];
-    unsigned weight; /* the lightest goes first; 0: it is not there */
+    unsigned weight; /* the lowest is dropped first; 0: not shown */
     struct text_style style;
 };
 
@@ -35,24 +35,45 @@ static void status_add_part(struct line *line, unsigned weight, const struct tex
     va_start(arguments, format);
     size = vsnprintf(part->text, sizeof part->text, format, arguments);
     va_end(arguments);
-    /* A name that is too long is cut, at a character. */
+    /* Cut a name that is too long, between characters. */
     if (size >= (int)sizeof part->text)
         part->text[bl_utf8_cut(bl_text_from(part->text), sizeof part->text - 1).size] = '\0';
     part->weight = weight;
     part->style = *style;
 }
 
-static void add_cost(struct line *line, const struct bl_spent *spent)
+bool chat_cost_text(const struct bl_spent *spent, char out[32])
 {
     bool none = spent->cost_usd <= 0;
 
     if (none && (!spent->cost_unknown || bl_usage_total(&spent->usage) == 0))
-        return;
+        return false;
     if (none)
-        status_add_part(line, 60, &dim, "cost unknown");
+        bl_text_into(out, 32, "cost unknown");
     else
-        status_add_part(line, 60, &dim, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s",
-                        spent->cost_usd, spent->cost_unknown ? "+" : "");
+        snprintf(out, 32, spent->cost_usd < 1 ? "$%.3f%s" : "$%.2f%s", spent->cost_usd,
+                 spent->cost_unknown ? "+" : "");
+    return true;
+}
+
+static void add_cost(struct line *line, const struct bl_spent *spent)
+{
+    char cost[32];
+
+    if (chat_cost_text(spent, cost))
+        status_add_part(line, 60, &dim, "%s", cost);
+}
+
+static void add_context(struct line *line, const struct status *status)
+{
+    static const struct text_style short_of = {.colour = TEXT_YELLOW};
+    uint64_t max = status->context_max, used = status->context_used;
+
+    if (max == 0 || used == 0)
+        return;
+    unsigned left = used < max ? (unsigned)((double)(max - used) * 100 / (double)max) : 0;
+    status_add_part(line, left < 20 ? 85 : 55, left < 20 ? &short_of : &dim, "%u%% context left",
+                    left);
 }
 
 static void add_deadline(struct line *line, uint64_t left_ns)
@@ -62,7 +83,7 @@ static void add_deadline(struct line *line, uint64_t left_ns)
 
     if (left_ns == BL_NEVER)
         return;
-    /* Whole seconds: what changes faster only flickers. */
+    /* Whole seconds: faster changes would only flicker. */
     uint64_t shown_ns = left_ns - left_ns % BL_NS_PER_S;
     bl_duration_format(shown_ns > INT64_MAX ? INT64_MAX : (int64_t)shown_ns, left);
     status_add_part(line, 90, left_ns < 30 * BL_NS_PER_S ? &urgent : &dim, "%s left", left);
@@ -76,8 +97,9 @@ static void status_add_count(struct line *line, unsigned weight, unsigned count,
 
 static void status_add_parts(struct line *line, const struct status *status)
 {
-    static const struct text_style warning = {.colour = TEXT_YELLOW};
-    char tokens[24];
+    static const struct text_style warning = {.colour = TEXT_YELLOW},
+                                   planning = {.colour = TEXT_CYAN};
+    char tokens[32];
 
     add_deadline(line, status->deadline_left_ns);
     status_add_count(line, 70, status->agents, "agent");
@@ -85,12 +107,17 @@ static void status_add_parts(struct line *line, const struct status *status)
     if (status->model != NULL)
         status_add_part(line, 80, &dim, "%s", status->model);
     if (bl_usage_total(&status->usage) > 0)
-        status_add_part(line, 50, &dim, "%s tokens",
-                        chat_short_count(bl_usage_total(&status->usage), tokens));
+        status_add_part(line, 50, &dim, "%s", chat_tokens(bl_usage_total(&status->usage), tokens));
+    add_context(line, status);
     add_cost(line, &status->spent);
     bool open = status->mode != NULL && strcmp(status->mode, "yolo") == 0;
+    bool plan = status->mode != NULL && strcmp(status->mode, "plan") == 0;
     if (status->mode != NULL)
-        status_add_part(line, open ? 75 : 40, open ? &warning : &dim, "%s", status->mode);
+        status_add_part(line, open || plan ? 75 : 40,
+                        open   ? &warning
+                        : plan ? &planning
+                               : &dim,
+                        "%s", status->mode);
     if (status->sandbox != NULL)
         status_add_part(line, 30, &dim, "sandbox %s", status->sandbox);
 }
@@ -134,7 +161,7 @@ static const char *status_phase_of(const struct status *status)
     return status->stopping ? "stopping" : status->phase;
 }
 
-/* " 12 s", in whole seconds; empty: not for so long. */
+/* Writes and returns " 12 s", in whole seconds; empty for less than a second. */
 static const char *phase_time(const struct status *status, char out[40])
 {
     uint64_t whole_ns = status->phase_ns - status->phase_ns % BL_NS_PER_S;
@@ -156,7 +183,7 @@ static size_t phase_width(const struct status *status)
                          : 2 + text_width(bl_text_from(phase)) + strlen(phase_time(status, time));
 }
 
-/* What runs now, with for how long, in at most `columns`. Returns its width. */
+/* Appends the phase and its duration, in at most `columns`. Returns the width. */
 static size_t add_phase(const struct status *status, size_t columns, bool colours,
                         struct bl_buffer *out)
 {
@@ -189,7 +216,7 @@ void status_line(const struct status *status, size_t columns, bool colours, stru
     size_t phase = phase_width(status);
 
     status_add_parts(line, status);
-    /* A long phase gives way to the rest, down to a width that still says something. */
+    /* A long phase makes room for the other parts, down to half of the line. */
     size_t reserved = phase > columns / 2 ? columns / 2 : phase;
     while (reserved + parts_width(line) > columns + (phase == 0 ? SEPARATOR_WIDTH : 0)) {
         if (!drop_lightest(line))

@@ -9,11 +9,11 @@ struct cancelling {
     struct bl_arena arena;
     struct cancel_options options;
     struct bl_text receipt;
-    struct bl_text result; /* of what had ended, and was not stopped */
+    struct bl_text result; /* of work that ended without a stop */
     struct bl_error error;
 };
 
-/* Names what runs, when nothing of that id does; or who may have it, where something had. */
+/* Sets the hint: a similar id that is running, or a process that does not answer and may run it. */
 static void hint_running(struct cancelling *cancelling)
 {
     bool begun = cancelling->error.code == BL_EUNKNOWN;
@@ -47,16 +47,17 @@ static void hint_running(struct cancelling *cancelling)
     if (suggestion.best != NULL && !begun)
         bl_error_hint(&cancelling->error, "did you mean '%s'?", suggestion.best);
     else if (silent != 0)
-        bl_error_hint(&cancelling->error, "process %lld does not answer, and may have it",
+        bl_error_hint(&cancelling->error, "process %lld does not answer, and may be running it",
                       (long long)silent);
     else
-        bl_error_hint(&cancelling->error, count > 0 ? "'belay ps' lists what runs"
-                                                    : "nothing runs; maybe it has just ended");
+        bl_error_hint(&cancelling->error, count > 0
+                                              ? "'belay ps' lists running work"
+                                              : "nothing is running; the work may have just ended");
 }
 
-/* ---- What has ended -------------------------------------------------------------------------- */
+/* ---- Work that has ended --------------------------------------------------------------------- */
 
-/* It is in the store, and nobody who answers has it at work. */
+/* Takes work from the store that no answering process runs. */
 static int command_cancel_take_work(struct cancelling *cancelling, const struct bl_store_work *work)
 {
     struct bl_error *error = &cancelling->error;
@@ -67,10 +68,10 @@ static int command_cancel_take_work(struct cancelling *cancelling, const struct 
         return 0;
     }
     bl_error_set(error, BL_EUNKNOWN, BL_KIND_SESSION, "cancel", cancelling->options.id,
-                 "%s '%s' has begun and not come to an end, and no process that answers has it",
+                 "%s '%s' has started and not ended, and no answering process is running it",
                  work->kind, cancelling->options.id);
-    bl_error_hint(error, "'belay ps' lists processes that do not answer; one that was killed has "
-                         "taken with it what it ran");
+    bl_error_hint(error, "'belay ps' lists processes that do not answer; if the process was "
+                         "killed, its work was killed with it");
     return BL_EUNKNOWN;
 }
 
@@ -88,20 +89,23 @@ static int command_cancel_look_up(struct cancelling *cancelling)
         code = bl_store_find(store, &cancelling->arena, cancelling->options.id, &work, &error);
     if (code == 0)
         code = command_cancel_take_work(cancelling, &work);
-    else if (code != BL_ENOENT) /* a store that is not there holds nothing to stop */
+    else if (code != BL_ENOENT) /* without a store there is no work to find */
         cancelling->error = error;
     bl_store_close(store);
     return code;
 }
 
-/* Stops it where it runs; else the store says what became of it. */
+/* Stops running work; if it is not running, looks up its end in the store. */
 static int command_cancel_main(void *argument)
 {
     struct cancelling *cancelling = argument;
     struct bl_error error = {0};
 
-    int code = bl_control_cancel(&cancelling->arena, cancelling->options.id, "belay cancel",
-                                 cancelling->options.now, &cancelling->receipt, &error);
+    int code = cancelling->options.after_step
+                   ? bl_control_finish(&cancelling->arena, cancelling->options.id,
+                                       "belay cancel --after-step", &cancelling->receipt, &error)
+                   : bl_control_cancel(&cancelling->arena, cancelling->options.id, "belay cancel",
+                                       cancelling->options.now, &cancelling->receipt, &error);
     if (code == 0 && cancelling->receipt.size == 0)
         command_cancel_look_up(cancelling); /* for its result */
     if (code == 0) {
@@ -118,7 +122,7 @@ static int command_cancel_main(void *argument)
     if (code == BL_ENOENT) {
         cancelling->error = (struct bl_error){0};
         bl_error_set(&cancelling->error, code, BL_KIND_SESSION, "cancel", cancelling->options.id,
-                     "nothing with the id '%s' runs", cancelling->options.id);
+                     "no running work with id '%s'", cancelling->options.id);
     }
     hint_running(cancelling);
     return code;
@@ -130,18 +134,19 @@ static int command_cancel_main(void *argument)
 static const struct bl_member cancel_members[] = {
     BL_MEMBER_STRING("id", options.id, .least = 1, .about = "Id from the command line."),
     BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
-                  .about = "Written once nothing of it ran, or found in the store; null: it had "
-                           "ended before the stop."),
-    BL_MEMBER_RAW("result", result, .nullable = true, .object = true,
-                  .about = "Result in the store of work that had ended; null with a receipt, or if "
-                           "not known."),
+                  .about = "Written when none of the work was left running, or found in the store; "
+                           "null: it had ended before the stop."),
+    BL_MEMBER_RAW(
+        "result", result, .nullable = true, .object = true,
+        .about =
+            "Result from the store, of work that had ended; null with a receipt, or if unknown."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct cli_answer cancel_answer = {BL_RECORD("cancel", struct cancelling, cancel_members),
                                          .of = "cancel", .exits = &cli_exits_failing};
 
-/* A stop has failed unless it is proved that nothing is left. */
+/* A stop counts as failed unless the receipt proves that nothing survived. */
 static int command_cancel_exit_code_of(struct cancelling *cancelling)
 {
     const struct bl_json *value;
@@ -164,7 +169,9 @@ static int command_cancel_print_text(const struct cli_call *call, struct cancell
         bl_json_is(receipt, BL_JSON_OBJECT))
         cli_receipt_line(receipt, &line);
     else
-        bl_buffer_append(&line, BL_TEXT("It had ended before the stop reached it."));
+        bl_buffer_append(&line, cancelling->options.after_step
+                                    ? BL_TEXT("The work has ended; there was nothing left to stop.")
+                                    : BL_TEXT("The work had ended before the stop reached it."));
     bl_buffer_append_byte(&line, '\n');
     exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
     return exit_code;
@@ -179,6 +186,11 @@ int cli_cancel_run(struct cli_call *call)
     int code = cli_options_read(call, &cancelling.options, NULL, error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
+    if (code == 0 && cancelling.options.now && cancelling.options.after_step) {
+        code = bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--now",
+                            "--now and --after-step exclude each other");
+        bl_error_hint(error, "give one of them");
+    }
     if (code != 0)
         return cli_fail_usage(call, error);
     bl_arena_init(&cancelling.arena);

@@ -1,6 +1,6 @@
 #include "hold.h"
 
-/* A wrong command line, in the format that it asked for anywhere. */
+/* Reports a usage error in the format requested anywhere on the command line. */
 static int fail_usage(struct cli_call *call, struct bl_error *error)
 {
     call->format = call->asked;
@@ -14,12 +14,14 @@ int cli_hold_run(struct cli_call *call)
     struct hold_outcome outcome;
     struct bl_error error = {0};
 
+    options.as_timeout = hold_is_timeout(call->arguments[0]);
     int code = cli_options_read(call, &options, NULL, &error);
     if (code == CLI_OPTION_HELP)
         return cli_help_print(call, call->command);
+    if (code == 0)
+        code = hold_options_settle(call, &options, &error);
     if (code != 0)
         return fail_usage(call, &error);
-    options.arguments = (const char *const *)call->rest;
     hold_outcome_init(&outcome);
     hold_run(&options, &outcome);
     int exit_code = hold_report(call, &options, &outcome);

@@ -7,12 +7,28 @@
 #define LINE_MAX_SIZE 4096u
 #define ENVELOPE_MAX  ((size_t)16 * 1024 * 1024)
 
+/* Returns the exit code of the command itself. */
+static int hold_report_own_exit_code(const struct bl_warden_end *end)
+{
+    return end->by_signal ? HOLD_EXIT_SIGNAL + end->status : end->status;
+}
+
 static int hold_report_stop_exit_code(const struct hold_outcome *outcome)
 {
-    if (outcome->stop.reason == BL_STOP_TIMEOUT)
-        return HOLD_EXIT_TIMEOUT;
-    /* Of those that ask politely only SIGTERM has a code of its own, as with every command of ours.
-     */
+    static const struct hold_options none = {.as_timeout = false};
+    const struct hold_options *options = outcome->options != NULL ? outcome->options : &none;
+    const struct bl_warden_end *end = &outcome->end;
+    bool killed = outcome->started && end->by_signal && end->status == SIGKILL;
+
+    if (outcome->stop.reason == BL_STOP_TIMEOUT) {
+        bool own = outcome->started && options->preserve_status;
+        return own || (killed && options->killed_is_told) ? hold_report_own_exit_code(end)
+                                                          : HOLD_EXIT_TIMEOUT;
+    }
+    if (options->as_timeout)
+        return outcome->started ? hold_report_own_exit_code(end)
+                                : HOLD_EXIT_SIGNAL + outcome->stop_signal;
+    /* Only SIGTERM has an exit code of its own, as in every command of belay. */
     return HOLD_EXIT_SIGNAL + (outcome->stop_signal == SIGTERM ? SIGTERM : SIGINT);
 }
 
@@ -26,7 +42,7 @@ int hold_exit_code(const struct hold_outcome *outcome)
     }
     if (!outcome->started)
         return hold_report_stop_exit_code(outcome);
-    /* Whatever the command said: what was asked for, that nothing is left, is not so. */
+    /* Whatever the command returned: hold has failed to leave no process behind. */
     if (outcome->end.survivors != 0)
         return HOLD_EXIT_FAILED;
     switch (outcome->end.how) {
@@ -46,22 +62,21 @@ static const char *const how_names[] = {
     [BL_END_LIMIT] = "limit",   [BL_END_LOST] = "lost",
 };
 static const struct bl_names hows = BL_NAMES(how_names);
-static const struct bl_names containers = {cli_container_names + 1, 3};
 static const struct bl_names sandboxes = {cli_sandbox_names, 3};
 
 #define BL_RECORD_STRUCT struct bl_warden_end
 static const struct bl_member end_members[] = {
     BL_MEMBER_ENUM("how", how, &hows,
-                   .about = "exited, signaled: by itself, or by a signal from elsewhere; stopped: "
-                            "by hold; limit: killed because it had too many processes; lost: the "
-                            "warden was killed, and the processes it held were swept."),
+                   .about = "exited: by itself; signaled: by a signal from elsewhere; stopped: by "
+                            "hold; limit: killed because it had too many processes; lost: the "
+                            "warden was killed, and its processes were killed after it."),
     BL_MEMBER_INTEGER("status", status,
                       .about = "Exit code of the command, or number of the signal that ended it."),
     BL_MEMBER_BOOLEAN("by_signal", by_signal, .about = "True: the status is a signal."),
     BL_MEMBER_INTEGER("processes", processes, .about = "Processes alive when the stop began."),
-    BL_MEMBER_INTEGER("left_behind", left_behind,
-                      .about = "Processes alive when the command had ended by itself; stopped "
-                               "since."),
+    BL_MEMBER_INTEGER(
+        "left_behind", left_behind,
+        .about = "Processes alive when the command had ended by itself; they were then stopped."),
     BL_MEMBER_INTEGER("survivors", survivors, .nullable = true, .none = BL_SURVIVORS_UNKNOWN,
                       .about = "Processes still running, counted by the container's proof. null: "
                                "the proof failed, so nothing is claimed."),
@@ -90,7 +105,7 @@ struct report {
 static const struct bl_member hold_members[] = {
     BL_MEMBER_ARRAY("command_line", arguments, argument_count, &bl_element_string, .least = 1,
                     .about = "The command that was held, and its arguments."),
-    BL_MEMBER_STRING("container", container, .nullable = true, .names = &containers,
+    BL_MEMBER_STRING("container", container, .nullable = true, .names = &cli_containers,
                      .about = "Container of its processes; null: it was never started."),
     BL_MEMBER_STRING("sandbox", sandbox, .names = &sandboxes),
     BL_MEMBER_NUMBER("timeout_seconds", timeout_s, .nullable = true, BL_KNOWN(timed),
@@ -128,7 +143,7 @@ static struct report hold_report_of(const struct hold_options *options,
     return report;
 }
 
-/* Standard output is the command's, so that an envelope of hold goes to standard error. */
+/* Standard output belongs to the command, so the envelope goes to standard error. */
 static int print_envelope(const struct cli_call *call, int exit_code,
                           const struct bl_record *record, const void *from)
 {
@@ -163,7 +178,7 @@ static void append_rest(struct bl_buffer *line, const struct bl_warden_end *end)
     bl_survivors_text(end->survivors, bl_text_from(end->unverified), line);
 }
 
-/* What there is to say of an end; nothing when it is as it should be. */
+/* Appends the line that reports the end; nothing if the command ended normally and left nothing. */
 static void hold_report_append_line(struct bl_buffer *line, const struct report *report)
 {
     const struct hold_outcome *outcome = report->outcome;
@@ -176,11 +191,11 @@ static void hold_report_append_line(struct bl_buffer *line, const struct report 
     if (!outcome->started)
         return;
     if (end->how == BL_END_LIMIT)
-        bl_buffer_printf(line, "More than %u %s: all of them were killed.",
-                         report->options->processes_max,
+        bl_buffer_printf(line, "More than %u %s: all were killed.", report->options->processes_max,
                          hold_report_plural(report->options->processes_max));
     else if (end->how == BL_END_LOST)
-        bl_buffer_append(line, BL_TEXT("The warden was killed; what it held was swept."));
+        bl_buffer_append(line,
+                         BL_TEXT("The warden was killed; its processes were killed after it."));
     else if (end->left_behind > 0)
         bl_buffer_printf(line, "Left behind by the command and stopped: %u %s.", end->left_behind,
                          hold_report_plural(end->left_behind));
@@ -210,6 +225,8 @@ int hold_report(const struct cli_call *call, const struct hold_options *options,
         return hold_fail(call, &outcome->error, exit_code);
     if (call->format != CLI_FORMAT_TEXT)
         return print_envelope(call, exit_code, &hold_answer.record, &report);
-    hold_report_print_line(&report);
+    /* timeout(1) prints nothing; processes left running are reported even so. */
+    if (!options->as_timeout || outcome->end.survivors != 0)
+        hold_report_print_line(&report);
     return exit_code;
 }

@@ -1,13 +1,14 @@
 /* Design notes.
  *
  * One fiber runs the command; the others listen, each for one signal. They share the scope: the
- * first signal stops it, and so does the deadline; the fiber of the command then climbs the ladder.
- * A signal that finds the scope stopped already means that somebody has no patience left: its
- * listener asks the warden again, without a grace, while the first call is under way.
+ * first signal or the deadline stops it, and the command's fiber then stops the command step by
+ * step: signal, grace period, SIGKILL. If the scope is already stopped when a signal arrives, the
+ * user asks to skip the grace period: the listener asks the warden again, without a grace period,
+ * while the first call is still in progress.
  *
- * Who won is the warden's to say: a command that had ended by itself when the stop reached it has
- * finished, and its exit code is kept. A command that has ended claims the scope, so that a signal
- * which comes later makes no receipt of a stop that stopped nothing. */
+ * The warden decides the race between the end of the command and a stop: if the command had already
+ * ended when the stop reached it, its exit code is kept. A command that has ended claims the scope,
+ * so that a later signal does not produce a receipt for a stop that stopped nothing. */
 #include "hold.h"
 
 #include <limits.h>
@@ -18,19 +19,19 @@
 #include "cli/signals.h"
 
 #define RECEIPT_MAX ((size_t)64 * 1024)
-/* A start takes milliseconds; so long only a machine that stands still. */
+/* A start takes milliseconds; this limit is reached only if the machine hangs. */
 #define START_NS_MAX (60 * BL_NS_PER_S)
 
 struct hold_work {
     const struct hold_options *options;
-    const char *const *arguments; /* maybe with a sandbox around them */
+    const char *const *arguments; /* the command, wrapped in the sandbox if there is one */
     enum bl_mechanism container;
     struct hold_outcome *outcome;
     struct bl_scope scope;
     struct bl_receipt receipt;
     struct cli_signals signals;
-    struct bl_warden *warden; /* NULL: not started */
-    bool impatient;           /* a signal came when the scope was stopped */
+    struct bl_warden *warden; /* NULL if not started */
+    bool impatient;           /* a signal arrived after the scope was stopped */
 };
 
 void hold_outcome_init(struct hold_outcome *outcome)
@@ -63,8 +64,8 @@ static void hold_run_nothing(int number)
     (void)number;
 }
 
-/* Ctrl-Z would pause us and not the command, and with us its deadline: it does nothing. Caught, not
- * ignored, so that the command has it as it was. */
+/* Makes Ctrl-Z do nothing: it would suspend belay, and so the deadline, but not the command. The
+ * signal is caught, not ignored, so that the command inherits its original action. */
 static void catch_pause(void)
 {
     struct sigaction caught = {.sa_handler = hold_run_nothing, .sa_flags = SA_RESTART};
@@ -83,14 +84,19 @@ static struct bl_warden_options warden_options(const struct hold_work *work)
         .output = STDOUT_FILENO,
         .error = STDERR_FILENO,
         .container = work->container,
-        .grace_ms = options->grace_ms,
+        /* For processes left behind: never longer than the default grace period, even if the
+         * command itself may have longer. */
+        .grace_ms = options->as_timeout || options->kill_after != NULL ? BL_GRACE_MS_DEFAULT
+                                                                       : options->grace_ms,
+        .foreground = options->foreground,
         .memory_bytes = options->memory_bytes,
         .processes_max = options->processes_max,
     };
 }
 
-/* Starts the command, unless it was stopped before. In a shield: once the warden is on its way the
- * command may run at any moment, and whoever runs is stopped by the ladder, with its grace. */
+/* Starts the command, unless the scope is already stopped. The start is shielded: once the warden
+ * has been started, the command may run at any moment, and a running command is stopped with its
+ * grace period. */
 static int hold_run_start_warden(struct hold_work *work)
 {
     struct bl_warden_options options = warden_options(work);
@@ -105,11 +111,23 @@ static int hold_run_start_warden(struct hold_work *work)
     bl_shield_end(&shield);
     if (code == BL_ETIMEDOUT)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_RUNTIME, "start a warden", NULL,
-                            "the warden does not answer; it was killed, with all that it held");
+                            "the warden does not answer; it was killed with all its processes");
     return code;
 }
 
-/* Starts the command and sees it to its end. 0 also when it was stopped: the outcome says so. */
+static void hold_run_tell_signal(const struct hold_options *options)
+{
+    const char *name = sigabbrev_np(options->signal);
+    char line[256];
+
+    snprintf(line, sizeof line, "%s: sending signal %s to command '%.150s'\n",
+             options->as_timeout ? "timeout" : "belay hold", name != NULL ? name : "?",
+             options->arguments[0]);
+    cli_remark(bl_text_from(line));
+}
+
+/* Starts the command and waits for its end. Returns 0 also if it was stopped; the outcome says so.
+ */
 static int run_warden(struct hold_work *work)
 {
     struct hold_outcome *outcome = work->outcome;
@@ -119,14 +137,17 @@ static int run_warden(struct hold_work *work)
         return code;
     outcome->started = true;
     code = bl_warden_wait(work->warden, &outcome->end);
+    if (code != 0 && work->signals.first == 0 && work->options->verbose)
+        hold_run_tell_signal(work->options);
     if (code != 0)
-        bl_warden_stop(work->warden, work->signals.first,
+        bl_warden_stop(work->warden,
+                       work->signals.first != 0 ? work->signals.first : work->options->signal,
                        work->impatient ? 0 : work->options->grace_ms, &outcome->end);
     return 0;
 }
 
-/* The command as one unit of the receipt. When this returns it is settled whether it was stopped.
- */
+/* Runs the command as one unit of the receipt. When this returns, it is decided whether the command
+ * was stopped. */
 static int run_unit(struct hold_work *work)
 {
     const struct hold_outcome *outcome = work->outcome;
@@ -138,7 +159,8 @@ static int run_unit(struct hold_work *work)
     bl_unit_begin(&unit, BL_UNIT_COMMAND, "command", slash != NULL ? slash + 1 : path);
     int code = run_warden(work);
     bl_scope_enter(outer);
-    /* A stop that came just now is handed down in the loop's next turn, and is to find the unit. */
+    /* A stop requested just now is passed down in the loop's next iteration: the unit must still
+     * exist then. */
     if (bl_scope_claim(&work->scope) != 0)
         bl_yield();
     if (outcome->started)
@@ -201,7 +223,7 @@ static int hold_run_work_main(void *argument)
         code = run_unit(work);
     }
     hold_run_keep_receipt(work);
-    /* A listener may be cutting the grace: it needs the warden until it is done. */
+    /* A listener may be skipping the grace period; it needs the warden until it has finished. */
     cli_signals_end(&work->signals);
     bl_warden_free(work->warden);
     bl_receipt_close(&work->receipt);
@@ -211,7 +233,7 @@ static int hold_run_work_main(void *argument)
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* Wraps the sandbox around the command, if one is wanted. */
+/* Wraps the command in the sandbox, if one is requested. */
 static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
 {
     const struct hold_options *options = work->options;
@@ -225,10 +247,10 @@ static int prepare_arguments(struct bl_arena *arena, struct hold_work *work)
     char *workspace = bl_arena_alloc(arena, PATH_MAX);
     if (getcwd(workspace, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
-                            "the current folder is gone, and with it the workspace of the sandbox");
+                            "the current folder, the workspace of the sandbox, no longer exists");
     int code = bl_sandbox_wrap(arena, options->sandbox, workspace, NULL, false, options->arguments,
                                &work->arguments, error);
-    /* Nothing that is wrong with the sandbox is to look like a command that was not found. */
+    /* A failure of the sandbox must not look like a command that was not found. */
     return code == 0 ? 0 : BL_ENOTSUP;
 }
 
@@ -245,16 +267,17 @@ void hold_run(const struct hold_options *options, struct hold_outcome *outcome)
     struct hold_work work = {.options = options, .outcome = outcome};
     BL_AUTO_ARENA(arena);
 
+    outcome->options = options;
     int code = prepare_arguments(&arena, &work);
     if (code == 0)
         code = hold_run_loop(&work);
     bool stopped = outcome->stop.reason != BL_STOP_NONE;
     if (stopped && (code == BL_ECANCELED || code == BL_ETIMEDOUT)) {
-        /* A stop before the start is no failure: the receipt tells it. */
+        /* A stop before the start is not a failure: the receipt reports it. */
         outcome->error = (struct bl_error){0};
     } else if (code != 0) {
         bl_error_set(&outcome->error, code, BL_KIND_RUNTIME, "hold", options->arguments[0],
-                     "cannot hold the command: %s", bl_error_text(code));
+                     "cannot run the command: %s", bl_error_text(code));
         outcome->error.code = code;
     }
 }

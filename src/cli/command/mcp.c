@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/run/serving.h"
+#include "cli/setup/setup.h"
 
 #define ADDRESS_DEFAULT "127.0.0.1"
 
@@ -34,11 +35,11 @@ static int check_address(struct mcp_options *options, struct bl_error *error)
     if (loopback)
         return 0;
     cli_value_refuse("--address", value, "a loopback address: 127.0.0.1 or ::1", error);
-    bl_error_hint(error, "use a tunnel of your own to let others reach it");
+    bl_error_hint(error, "use a tunnel to make it reachable from other machines");
     return BL_EINVAL;
 }
 
-/* The port may stand beside --http, too. */
+/* The port may also be given as an operand after --http. */
 static int check_port(struct mcp_options *options, struct bl_error *error)
 {
     char operand[16];
@@ -63,7 +64,7 @@ static int command_mcp_check(struct mcp_options *options, struct bl_error *error
     if (!options->http && only_http != NULL) {
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", only_http,
                      "%s needs --http", only_http);
-        bl_error_hint(error, "add --http, or leave it out");
+        bl_error_hint(error, "add --http, or omit the option");
         return BL_EINVAL;
     }
     int code = check_address(options, error);
@@ -148,6 +149,8 @@ int cli_mcp_run(struct cli_call *call)
         exit_code = cli_help_print(call, call->command);
     else if (code != 0)
         exit_code = cli_fail_early(call, &serving.error);
+    else if (command.options.verb != MCP_SERVE)
+        exit_code = mcp_servers_run(call, &command.options);
     else
         exit_code = serve_mcp(&serving);
     run_options_done(options);

@@ -3,19 +3,20 @@
 #include <belay/serve.h>
 
 #include "cli/answers.h"
+#include "cli/columns.h"
 #include "cli/table/commands.h"
 
 #define TEXT_MAX ((size_t)16 * 1024 * 1024)
 
-/* A process that was asked. */
+/* A belay process. */
 struct ps_process {
     struct bl_list link;
-    int64_t pid; /* 0: not known */
+    int64_t pid; /* 0 if unknown */
     unsigned state;
-    struct bl_list left; /* struct ps_left: of one that was killed */
+    struct bl_list left; /* struct ps_left, for a process that was killed */
 };
 
-/* Something that a killed process had begun. */
+/* Work that a killed process had started. */
 struct ps_left {
     struct bl_list link;
     struct bl_text id;
@@ -31,7 +32,8 @@ struct ps_left {
 struct listing {
     struct bl_arena arena;
     struct ps_options options;
-    struct bl_list activities; /* struct bl_activity_view: of those that answer */
+    struct bl_list activities; /* struct bl_activity_view, of processes that answer */
+    struct bl_list sessions;   /* struct bl_open_session_view, of processes that answer */
     struct bl_list processes;  /* struct ps_process */
     struct bl_error error;
 };
@@ -57,13 +59,23 @@ static const struct bl_member activity_members[] = {
 static const struct bl_record activity_record =
     BL_RECORD("activity", struct bl_activity_view, activity_members, .closed = true);
 
+#define BL_RECORD_STRUCT struct bl_open_session_view
+static const struct bl_member session_members[] = {
+    BL_MEMBER_INCLUDE(&bl_open_session_record),
+    BL_MEMBER_INTEGER("pid", pid, .least = 1, .about = "Process that holds it."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record session_record =
+    BL_RECORD("open_session", struct bl_open_session_view, session_members, .closed = true);
+
 #define BL_RECORD_STRUCT struct ps_left
 static const struct bl_member left_members[] = {
     BL_MEMBER_TEXT("id", id, .least = 1),
     BL_MEMBER_TEXT("kind", kind, .names = &left_kinds),
     BL_MEMBER_TEXT("session", session),
     BL_MEMBER_ENUM("state", state, &left_states,
-                   .about = "As the store has it; unknown: it is not in the store."),
+                   .about = "State in the store; unknown: not in the store."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -87,6 +99,8 @@ static const struct bl_record process_record =
 static const struct bl_member ps_members[] = {
     BL_MEMBER_LIST("activities", activities, &activity_record, struct bl_activity_view, link,
                    .about = "Running work, by process."),
+    BL_MEMBER_LIST("sessions", sessions, &session_record, struct bl_open_session_view, link,
+                   .about = "Sessions that these processes hold, idle ones too."),
     BL_MEMBER_LIST("processes", processes, &process_record, struct ps_process, link,
                    .about = "Every process that listens, or was killed since the last belay ps."),
     BL_MEMBER_END,
@@ -96,7 +110,7 @@ const struct cli_answer ps_answer = {BL_RECORD("ps", struct listing, ps_members)
 
 /* ---- Processes ------------------------------------------------------------------------------- */
 
-/* What the store knows of it. */
+/* Looks up the state of the work in the store. */
 static void ps_look_up(struct listing *listing, struct bl_store *store, struct ps_left *left)
 {
     struct bl_store_work work;
@@ -128,6 +142,10 @@ static void ps_take_activities(struct listing *listing, struct bl_control_proces
     while ((link = bl_list_pop_front(&from->activities)) != NULL) {
         BL_CONTAINER(link, struct bl_activity_view, link)->pid = from->pid;
         bl_list_push_back(&listing->activities, link);
+    }
+    while ((link = bl_list_pop_front(&from->sessions)) != NULL) {
+        BL_CONTAINER(link, struct bl_open_session_view, link)->pid = from->pid;
+        bl_list_push_back(&listing->sessions, link);
     }
 }
 
@@ -169,7 +187,7 @@ static int ps_list_main(void *argument)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* "4 m 10 s", or "-" where there is none. */
+/* Writes "4m 10s", or "-" if there is no time. */
 static void format_ms(int64_t ms, char out[32])
 {
     if (ms >= 0 && ms < INT64_MAX / (int64_t)BL_NS_PER_MS)
@@ -178,28 +196,118 @@ static void format_ms(int64_t ms, char out[32])
         bl_text_into(out, 32, "-");
 }
 
-static void append_activity(struct bl_buffer *out, const struct bl_activity_view *activity)
-{
-    char age[32], left[32], idle[32];
+enum ps_column {
+    PS_ID,
+    PS_KIND,
+    PS_PHASE,
+    PS_AGE,
+    PS_LEFT,
+    PS_TOKENS,
+    PS_COST,
+    PS_LAST,
+    PS_SESSION,
+    PS_DIRECTORY,
+    PS_PROMPT,
+    PS_COLUMNS,
+};
 
-    if (out->size == 0)
-        bl_buffer_printf(out, "%-25s %-7s %-14s %-11s %-11s %8s %s\n", "ID", "KIND", "PHASE", "AGE",
-                         "LEFT", "TOKENS", "LAST ACTIVITY");
-    format_ms((int64_t)activity->age_ms, age);
-    format_ms(activity->deadline_left_ms, left);
-    format_ms((int64_t)activity->idle_ms, idle);
-    bl_buffer_printf(out, "%-25.*s %-7.*s %-14.*s %-11s %-11s %8" PRIu64 " %s ago\n",
-                     BL_TEXT_ARG(activity->id), BL_TEXT_ARG(activity->kind),
-                     BL_TEXT_ARG(activity->phase), age, left, activity->tokens, idle);
+static const struct cli_column ps_columns[PS_COLUMNS] = {
+    [PS_ID] = {"ID", 0, 0, false, false},
+    [PS_KIND] = {"KIND", 0, 0, false, false},
+    [PS_PHASE] = {"PHASE", 0, 6, false, false},
+    [PS_AGE] = {"AGE", 90, 0, false, false},
+    [PS_LEFT] = {"LEFT", 60, 0, false, false},
+    [PS_TOKENS] = {"TOKENS", 40, 0, true, false},
+    [PS_COST] = {"COST", 50, 0, true, false},
+    [PS_LAST] = {"LAST ACTIVITY", 30, 0, false, false},
+    [PS_SESSION] = {"SESSION", 20, 0, false, false},
+    [PS_DIRECTORY] = {"DIRECTORY", 70, 8, false, true},
+    [PS_PROMPT] = {"PROMPT", 80, 10, false, false},
+};
+
+static struct bl_text ps_cost(struct bl_arena *arena, bool unknown, double cost_usd)
+{
+    if (unknown)
+        return BL_TEXT("-");
+    return bl_arena_printf(arena, cost_usd < 1 ? "$%.3f" : "$%.2f", cost_usd);
 }
 
-/* What is to be said of one that says nothing itself. */
+static struct bl_text ps_time(struct bl_arena *arena, int64_t ms)
+{
+    char text[32];
+
+    format_ms(ms, text);
+    return bl_arena_text(arena, bl_text_from(text));
+}
+
+static void ps_fill_activity(struct bl_arena *arena, const struct bl_activity_view *activity,
+                             struct bl_text cells[PS_COLUMNS])
+{
+    cells[PS_ID] = cli_columns_cell(arena, activity->id);
+    cells[PS_KIND] = activity->kind;
+    cells[PS_PHASE] = cli_columns_cell(arena, activity->phase);
+    cells[PS_AGE] = ps_time(arena, (int64_t)activity->age_ms);
+    cells[PS_LEFT] = ps_time(arena, activity->deadline_left_ms);
+    cells[PS_TOKENS] = bl_arena_printf(arena, "%" PRIu64, activity->tokens);
+    cells[PS_COST] = ps_cost(arena, activity->cost_unknown, activity->cost_usd);
+    cells[PS_LAST] = bl_arena_printf(arena, BL_TEXT_FORMAT " ago",
+                                     BL_TEXT_ARG(ps_time(arena, (int64_t)activity->idle_ms)));
+    cells[PS_SESSION] = cli_columns_cell(arena, activity->session);
+    cells[PS_DIRECTORY] = cli_columns_cell(arena, activity->directory);
+    cells[PS_PROMPT] = cli_columns_cell(arena, activity->prompt);
+}
+
+/* Fills a row for an idle session, in the columns of an activity. */
+static void ps_fill_session(struct bl_arena *arena, const struct bl_open_session_view *session,
+                            struct bl_text cells[PS_COLUMNS])
+{
+    cells[PS_ID] = cells[PS_SESSION] = cli_columns_cell(arena, session->session);
+    cells[PS_KIND] = BL_TEXT("session");
+    cells[PS_PHASE] = BL_TEXT("idle");
+    cells[PS_AGE] = ps_time(arena, (int64_t)session->age_ms);
+    cells[PS_LEFT] = cells[PS_TOKENS] = BL_TEXT("-");
+    cells[PS_COST] = ps_cost(arena, session->cost_unknown, session->cost_usd);
+    cells[PS_LAST] = bl_arena_printf(arena, BL_TEXT_FORMAT " ago",
+                                     BL_TEXT_ARG(ps_time(arena, (int64_t)session->idle_ms)));
+    cells[PS_DIRECTORY] = cli_columns_cell(arena, session->directory);
+    cells[PS_PROMPT] = cli_columns_cell(arena, session->prompt);
+}
+
+static size_t ps_count(const struct bl_list *list)
+{
+    size_t count = 0;
+
+    BL_LIST_EACH (link, list)
+        count++;
+    return count;
+}
+
+static void append_table(struct bl_buffer *out, struct bl_arena *arena,
+                         const struct listing *listing)
+{
+    size_t most = ps_count(&listing->activities) + ps_count(&listing->sessions), rows = 0;
+    struct bl_text *cells = bl_arena_zalloc(arena, (most + 1) * PS_COLUMNS * sizeof *cells);
+
+    BL_LIST_EACH (link, &listing->activities)
+        ps_fill_activity(arena, BL_CONTAINER(link, struct bl_activity_view, link),
+                         cells + PS_COLUMNS * rows++);
+    BL_LIST_EACH (link, &listing->sessions) {
+        const struct bl_open_session_view *session =
+            BL_CONTAINER(link, struct bl_open_session_view, link);
+        if (session->idle)
+            ps_fill_session(arena, session, cells + PS_COLUMNS * rows++);
+    }
+    if (rows > 0)
+        cli_columns_write(out, ps_columns, PS_COLUMNS, cells, rows, cli_columns_width());
+}
+
+/* Appends a line about a process that does not answer or is dead. */
 static void append_process(struct bl_buffer *out, const struct ps_process *process)
 {
     if (process->pid > 0)
         bl_buffer_printf(out, "process %" PRId64 ": ", process->pid);
     else
-        bl_buffer_append(out, BL_TEXT("a process: "));
+        bl_buffer_append(out, BL_TEXT("unknown process: "));
     bl_buffer_append(out, bl_text_from(state_names[process->state]));
     BL_LIST_EACH (link, &process->left) {
         const struct ps_left *left = BL_CONTAINER(link, struct ps_left, link);
@@ -212,16 +320,16 @@ static void append_process(struct bl_buffer *out, const struct ps_process *proce
 static int ps_print_text(const struct cli_call *call, const struct listing *listing)
 {
     BL_AUTO_BUFFER(out, TEXT_MAX);
+    BL_AUTO_ARENA(arena);
 
-    BL_LIST_EACH (link, &listing->activities)
-        append_activity(&out, BL_CONTAINER(link, struct bl_activity_view, link));
+    append_table(&out, &arena, listing);
     BL_LIST_EACH (link, &listing->processes) {
         const struct ps_process *process = BL_CONTAINER(link, struct ps_process, link);
         if (process->state != BL_CONTROL_ANSWERING)
             append_process(&out, process);
     }
     if (out.size == 0)
-        bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
+        bl_buffer_append(&out, BL_TEXT("No running work.\n"));
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
@@ -239,6 +347,7 @@ int cli_ps_run(struct cli_call *call)
     bl_arena_init(&listing.arena);
     bl_list_init(&listing.processes);
     bl_list_init(&listing.activities);
+    bl_list_init(&listing.sessions);
     if (cli_loop_run("ps", ps_list_main, &listing, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)

@@ -48,8 +48,21 @@ static int command_route_print_text(const struct cli_call *call, const struct ro
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
-static int command_route(struct cli_call *call, const char *prompt)
+/* Keeps only the best `limit` matches; 0 keeps all. */
+static void command_route_limit(struct bl_list *matches, uint32_t limit)
 {
+    uint32_t count = 0;
+
+    for (struct bl_list *link = matches->next, *next; link != matches; link = next) {
+        next = link->next;
+        if (limit != 0 && ++count > limit)
+            bl_list_remove(link);
+    }
+}
+
+static int command_route(struct cli_call *call, const struct route_options *options)
+{
+    const char *prompt = options->prompt;
     struct routed routed = {.prompt = prompt};
     struct tools_offered offered;
     struct bl_error error = {0};
@@ -59,6 +72,7 @@ static int command_route(struct cli_call *call, const char *prompt)
         exit_code = cli_fail(call, &error, CLI_EXIT_FAILED);
     } else {
         bl_route(&offered.arena, bl_text_from(prompt), &offered.tools, &routed.matches);
+        command_route_limit(&routed.matches, options->limit);
         exit_code = call->format == CLI_FORMAT_TEXT
                         ? command_route_print_text(call, &routed)
                         : cli_answer_print(call, CLI_EXIT_OK, &route_answer.record, &routed);
@@ -77,5 +91,5 @@ int cli_route_run(struct cli_call *call)
         return cli_help_print(call, call->command);
     if (code == 0)
         code = run_prompt_check(bl_text_from(options.prompt), &error);
-    return code != 0 ? cli_fail_usage(call, &error) : command_route(call, options.prompt);
+    return code != 0 ? cli_fail_usage(call, &error) : command_route(call, &options);
 }

@@ -1,9 +1,11 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include <belay/model.h>
 
+#include "cli/answers.h"
 #include "cli/cli.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
@@ -11,88 +13,101 @@
 
 #define LINE_MAX_SIZE ((size_t)128 * 1024)
 
-/* One serving: its command line, and all that it runs on. */
+/* One call of `script serve`: its command line and its state. */
 struct serving {
     struct cli_call *call;
     struct script_options options;
     struct bl_script *script;
-    struct bl_scope scope;    /* of the server: what stops it ends the command */
-    struct bl_scope patience; /* ends all waiting for whoever reads standard output */
+    struct bl_scope scope;      /* of the server; its stop ends the command */
+    struct bl_scope wait_limit; /* its stop ends all waiting for the reader of standard output */
     struct cli_signals signals;
     struct cli_stream stream;
     struct bl_error error;
     int exit_code;
 };
 
-/* ---- What is printed ------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
-static void command_script_print_listening(struct serving *serving, uint16_t port)
+struct script_listening {
+    const char *event;
+    char url[64];
+    uint64_t port;
+    const char *script;
+};
+
+static const char *const script_events[] = {"listening"};
+static const struct bl_names script_event_names = BL_NAMES(script_events);
+static const struct bl_form url_form = {"the address of a server here",
+                                        "^http://127\\.0\\.0\\.1:[0-9]+$", NULL};
+
+#define BL_RECORD_STRUCT struct script_listening
+static const struct bl_member listening_members[] = {
+    BL_MEMBER_STRING("event", event, .names = &script_event_names),
+    BL_MEMBER_WORD("url", url, .form = &url_form),
+    BL_MEMBER_INTEGER("port", port, .least = 1, .most = UINT16_MAX),
+    BL_MEMBER_STRING("script", script, .about = "Name of the script, or of its file."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+const struct bl_record script_listening_record =
+    BL_RECORD("listening", struct script_listening, listening_members, .closed = true);
+
+static void script_print_record(struct serving *serving, const struct bl_record *record,
+                                const void *from)
 {
     BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
     struct bl_json_writer writer;
-    char url[64];
 
-    snprintf(url, sizeof url, "http://127.0.0.1:%u", port);
-    if (serving->call->format == CLI_FORMAT_TEXT) {
-        bl_buffer_printf(&line,
-                         "listening on %s\n"
-                         "  ANTHROPIC_BASE_URL=%s\n"
-                         "  OPENAI_BASE_URL=%s/v1\n"
-                         "  OLLAMA_HOST=%s\n",
-                         url, url, url, url);
-    } else {
-        bl_json_writer_init(&writer, &line);
-        bl_json_write_object(&writer);
-        bl_json_put_string(&writer, "event", "listening");
-        bl_json_put_string(&writer, "url", url);
-        bl_json_put_uint64(&writer, "port", port);
-        bl_json_put_string(&writer, "script", bl_script_name(serving->script));
-        bl_json_write_end(&writer);
-        bl_buffer_append_byte(&line, '\n');
-    }
+    bl_json_writer_init(&writer, &line);
+    bl_record_write(&writer, record, from);
+    bl_buffer_append_byte(&line, '\n');
     cli_stream_write(&serving->stream, bl_buffer_text(&line));
 }
 
-static int64_t command_script_number_of(const struct bl_json *line, const char *key)
+static void command_script_print_listening(struct serving *serving, uint16_t port)
 {
-    int64_t number = 0;
+    struct script_listening listening = {
+        .event = script_events[0], .port = port, .script = bl_script_name(serving->script)};
+    const char *url = listening.url;
+    BL_AUTO_BUFFER(line, LINE_MAX_SIZE);
 
-    bl_json_int64(bl_json_get(line, bl_text_from(key)), &number);
-    return number;
+    snprintf(listening.url, sizeof listening.url, "http://127.0.0.1:%u", port);
+    if (serving->call->format != CLI_FORMAT_TEXT) {
+        script_print_record(serving, &script_listening_record, &listening);
+        return;
+    }
+    bl_buffer_printf(&line,
+                     "listening on %s\n"
+                     "  ANTHROPIC_BASE_URL=%s\n"
+                     "  OPENAI_BASE_URL=%s/v1\n"
+                     "  OLLAMA_HOST=%s\n",
+                     url, url, url, url);
+    cli_stream_write(&serving->stream, bl_buffer_text(&line));
 }
 
 /* "3 anthropic /v1/messages claude-x: 200, 12 tokens in, 7 out". */
-static void append_request(struct bl_buffer *out, const struct bl_json *line)
+static void append_request(struct bl_buffer *out, const struct bl_script_served *served)
 {
-    struct bl_text model = bl_json_text(bl_json_get(line, BL_TEXT("model")));
-
-    bl_buffer_printf(out, "%lld " BL_TEXT_FORMAT " ",
-                     (long long)command_script_number_of(line, "n"),
-                     BL_TEXT_ARG(bl_json_text(bl_json_get(line, BL_TEXT("format")))));
-    bl_text_show(out, bl_json_text(bl_json_get(line, BL_TEXT("path"))), BL_SHOW_LINE);
-    if (model.size > 0)
+    bl_buffer_printf(out, "%" PRIu64 " %s ", served->number, bl_api_name(served->api));
+    bl_text_show(out, served->path, BL_SHOW_LINE);
+    if (served->model.size > 0)
         bl_buffer_append_byte(out, ' ');
-    bl_text_show(out, model, BL_SHOW_LINE);
-    bl_buffer_printf(out, ": %lld, %lld tokens in, %lld out%s\n",
-                     (long long)command_script_number_of(line, "status"),
-                     (long long)command_script_number_of(line, "input_tokens"),
-                     (long long)command_script_number_of(line, "output_tokens"),
-                     bl_json_boolean(bl_json_get(line, BL_TEXT("cut")), false) ? ", cut off" : "");
+    bl_text_show(out, served->model, BL_SHOW_LINE);
+    bl_buffer_printf(out, ": %d, %" PRIu64 " tokens in, %" PRIu64 " out%s\n", served->status,
+                     served->usage.input_tokens, served->usage.output_tokens,
+                     served->cut ? ", cut off" : "");
 }
 
-static void journal(void *context, struct bl_text line)
+static void journal(void *context, const struct bl_script_served *served)
 {
     struct serving *serving = context;
-    const struct bl_json *value;
-    BL_AUTO_ARENA(arena);
     BL_AUTO_BUFFER(out, LINE_MAX_SIZE);
 
     if (serving->call->format != CLI_FORMAT_TEXT) {
-        bl_buffer_append(&out, line);
-        bl_buffer_append_byte(&out, '\n');
-    } else if (bl_json_read(&arena, line, NULL, &value, NULL) == 0) {
-        append_request(&out, value);
+        script_print_record(serving, &bl_script_served_record, served);
+        return;
     }
+    append_request(&out, served);
     cli_stream_write(&serving->stream, bl_buffer_text(&out));
 }
 
@@ -102,10 +117,10 @@ static void command_script_hurry(void *context)
 {
     struct serving *serving = context;
 
-    bl_scope_stop(&serving->patience, BL_STOP_SIGNAL, "signal");
+    bl_scope_stop(&serving->wait_limit, BL_STOP_SIGNAL, "signal");
 }
 
-/* In the scope that a signal, or a reader that goes, stops. */
+/* Runs in the scope that is stopped by a signal or by a reader that closes standard output. */
 static int command_script_serve_until_stopped(struct serving *serving)
 {
     struct bl_script_server_options options = {
@@ -148,7 +163,7 @@ static void command_script_serve(struct serving *serving)
     }
     if (code == 0) {
         serving->exit_code = command_script_stop_exit_code(serving);
-        bl_scope_stop(&serving->patience, BL_STOP_SHUTDOWN, "script serve");
+        bl_scope_stop(&serving->wait_limit, BL_STOP_SHUTDOWN, "script serve");
         (void)cli_stream_flush(&serving->stream);
         if (serving->stream.failed != 0 && serving->stream.failed != EPIPE) {
             serving->exit_code = CLI_EXIT_FAILED;
@@ -165,13 +180,13 @@ static int command_script_serve_main(void *argument)
     struct serving *serving = argument;
 
     bl_scope_init(&serving->scope, bl_scope_current());
-    bl_scope_init(&serving->patience, bl_scope_current());
-    if (cli_stream_open(&serving->stream, STDOUT_FILENO, &serving->scope, &serving->patience,
+    bl_scope_init(&serving->wait_limit, bl_scope_current());
+    if (cli_stream_open(&serving->stream, STDOUT_FILENO, &serving->scope, &serving->wait_limit,
                         &serving->error) == 0) {
         command_script_serve(serving);
         cli_stream_close(&serving->stream);
     }
-    bl_scope_done(&serving->patience);
+    bl_scope_done(&serving->wait_limit);
     bl_scope_done(&serving->scope);
     return 0;
 }

@@ -11,7 +11,7 @@
 #define COLUMNS    80u
 #define NAME_WIDTH 10
 
-/* ---- What there is --------------------------------------------------------------------------- */
+/* ---- Collecting the tools -------------------------------------------------------------------- */
 
 static void command_tools_take_notice(void *context, struct bl_text text)
 {
@@ -37,7 +37,7 @@ static int command_tools_read_servers(struct tools_offered *offered,
     return bl_mcp_config_read(&offered->arena, &config, &offered->servers, error);
 }
 
-/* What is shown outlives the servers. */
+/* Copies what is shown, so that it outlives the servers. */
 static void command_tools_keep(struct tools_offered *offered, const struct bl_list *personas)
 {
     struct bl_arena *arena = &offered->arena;
@@ -71,7 +71,7 @@ struct looking {
     const struct bl_list *personas;
 };
 
-/* With the servers at work. */
+/* Collects the tools while the servers are running. */
 static int look_main(void *argument)
 {
     struct looking *looking = argument;
@@ -124,7 +124,7 @@ int tools_offered_init(struct tools_offered *offered, const struct tools_options
     char *directory = bl_arena_alloc(&offered->arena, PATH_MAX);
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the workspace", NULL,
-                            "the current folder is gone, and with it the workspace");
+                            "the current folder no longer exists");
     int code = options != NULL ? command_tools_read_servers(offered, options, directory, error) : 0;
     return code != 0 ? code : command_tools_look(offered, options, directory, error);
 }
@@ -175,8 +175,8 @@ struct tools_server {
 #define BL_RECORD_STRUCT struct tools_server
 static const struct bl_member server_members[] = {
     BL_MEMBER_STRING("server", name, .least = 1),
-    BL_MEMBER_ENUM("source", source, &sources, .about = "Where the server was named."),
-    BL_MEMBER_STRING("path", path, .nullable = true, .about = "File that names it."),
+    BL_MEMBER_ENUM("source", source, &sources, .about = "Where the server is configured."),
+    BL_MEMBER_STRING("path", path, .nullable = true, .about = "File that configures it."),
     BL_MEMBER_STRING("state", state, .names = &states),
     BL_MEMBER_TEXT("why", why, .nullable = true, .about = "Why it offers nothing."),
     BL_MEMBER_STRING("protocol", protocol, .nullable = true, .about = "Negotiated version."),
@@ -203,7 +203,7 @@ static const struct bl_member server_element = BL_ELEMENT(struct tools_server, &
 static const struct bl_member tools_members[] = {
     BL_MEMBER_ARRAY("tools", tools, tool_count, &tool_element),
     BL_MEMBER_ARRAY("servers", servers, server_count, &server_element,
-                    .about = "All MCP servers, with those that offer nothing."),
+                    .about = "All MCP servers, including those that offer nothing."),
     BL_MEMBER_ARRAY("notices", notices, notice_count, &bl_element_text,
                     .about = "Files that were found and cannot be used."),
     BL_MEMBER_END,
@@ -252,8 +252,8 @@ static void append_schema(struct bl_buffer *out, struct bl_text schema)
     }
 }
 
-/* One paragraph, in lines of 80 columns, each but the first behind `indent` blanks; what follows it
- * stands below. */
+/* Appends one paragraph in lines of at most 80 columns; all but the first are indented by `indent`
+ * blanks. With `more`, indents the line for the next paragraph. */
 static void append_paragraph(struct bl_buffer *out, struct bl_text rest, size_t indent, bool more)
 {
     struct bl_text word;
@@ -284,7 +284,7 @@ static void append_wrapped(struct bl_buffer *out, const char *text, size_t inden
         append_paragraph(out, line, indent, lines.size > 0);
 }
 
-/* The name in its column; one that is wider has a line of its own. */
+/* Appends the name in its column; a wider name gets a line of its own. */
 static void append_name(struct bl_buffer *out, const char *name)
 {
     bl_buffer_printf(out, "%-*s", NAME_WIDTH, name);
@@ -312,7 +312,7 @@ static int print_tool(const struct cli_call *call, struct tools_offered *offered
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
-/* "everything  ready, 12 tools, 2025-11-25", or why not. */
+/* Appends "everything  ready, 12 tools, 2025-11-25", or why the server offers nothing. */
 static void append_server(struct bl_buffer *out, struct tools_offered *offered,
                           const struct bl_mcp_view *view)
 {
@@ -325,7 +325,7 @@ static void append_server(struct bl_buffer *out, struct tools_offered *offered,
     else
         line = bl_arena_printf(&offered->arena, "%s%s" BL_TEXT_FORMAT "%s", view->state,
                                view->why.size > 0 ? ": " : "", BL_TEXT_ARG(view->why),
-                               strcmp(view->state, "untrusted") == 0 ? " (--trust-mcp does)" : "");
+                               strcmp(view->state, "untrusted") == 0 ? " (use --trust-mcp)" : "");
     append_name(out, view->name);
     append_wrapped(out, printable(&offered->arena, line.data), NAME_WIDTH);
 }
@@ -346,20 +346,21 @@ static int print_tools(const struct cli_call *call, struct tools_offered *offere
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
 }
 
-/* The line of its server says it. */
+/* True if the line of a server already shows the notice. */
 static bool command_tools_is_listed(struct tools_offered *offered, struct bl_text notice)
 {
     for (size_t i = 0; i < offered->view_count; i++) {
         const struct bl_mcp_view *view = &offered->views[i];
-        struct bl_text head = bl_arena_printf(&offered->arena, "MCP server %s: ", view->name);
+        struct bl_text head = bl_arena_printf(&offered->arena, "MCP server %s", view->name);
         if (view->why.size > 0 && bl_text_starts_with(notice, head) &&
+            strchr(": ", notice.data[head.size]) != NULL &&
             strstr(notice.data, view->why.data) != NULL)
             return true;
     }
     return false;
 }
 
-/* Beside the list: what was left out. */
+/* Prints the other notices to standard error. */
 static void remark_notices(struct tools_offered *offered)
 {
     BL_LIST_EACH (link, &offered->notices) {
@@ -430,7 +431,7 @@ static int show_tool(struct cli_call *call, const struct tools_options *options)
     return exit_code;
 }
 
-/* Reads the command line of one of the two commands, and does it. */
+/* Reads the command line of `tools` or `tool` and runs the command. */
 static int tools_command(struct cli_call *call,
                          int (*run)(struct cli_call *call, const struct tools_options *options))
 {

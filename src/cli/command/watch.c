@@ -11,7 +11,7 @@
 #include "cli/table/commands.h"
 
 #define LINE_MAX_SIZE ((size_t)64 * 1024 * 1024)
-/* What nobody reads in time is left out, and counted. */
+/* Events that are not read in time are left out and counted. */
 #define PENDING_MAX ((size_t)16 * 1024 * 1024)
 
 struct watching {
@@ -22,24 +22,24 @@ struct watching {
     struct cli_stream stream;
     struct watch_text text;
     uint64_t events;
-    uint64_t missed;   /* in all */
-    uint64_t left_out; /* and not said yet */
+    uint64_t missed;   /* total */
+    uint64_t left_out; /* not reported yet */
     struct bl_error error;
     int exit_code;
 };
 
-/* ---- What comes ------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static void put_left_out(const struct watching *watching, struct bl_buffer *out)
 {
     if (watching->call->format == CLI_FORMAT_TEXT)
-        bl_buffer_printf(out, "… %" PRIu64 " events are left out here: nobody read\n",
-                         watching->left_out);
+        bl_buffer_printf(out, "… %" PRIu64 " event%s left out: not read in time\n",
+                         watching->left_out, watching->left_out == 1 ? "" : "s");
     else
         bl_buffer_printf(out, "{\"type\":\"missed\",\"count\":%" PRIu64 "}\n", watching->left_out);
 }
 
-/* Never waits: an event that finds no room is left out. */
+/* Never waits: an event that does not fit in the queue is left out. */
 static void command_watch_on_event(void *context, const struct bl_json *event)
 {
     struct watching *watching = context;
@@ -89,7 +89,7 @@ const struct cli_answer watch_answer = {BL_RECORD("watch", struct watching, watc
                                         .of = "watch --output-format stream-json",
                                         .format = CLI_ANSWER_STREAM};
 
-/* Nothing runs: as `ps` says it. */
+/* True if nothing is running and no id was given. */
 static bool found_nothing(const struct watching *watching, int code)
 {
     return code == BL_ENOENT && watching->options.id == NULL;
@@ -109,7 +109,7 @@ static void command_watch_finish(struct watching *watching, int code)
     if (call->format == CLI_FORMAT_TEXT) {
         watch_text_end(&watching->text, &out);
         if (code == 0 && watching->events == 0 && watching->error.code == BL_ENOENT)
-            bl_buffer_append(&out, BL_TEXT("Nothing runs.\n"));
+            bl_buffer_append(&out, BL_TEXT("No running work.\n"));
     } else {
         cli_answer_write(&out, call, watching->exit_code,
                          code == 0 ? &watch_answer.record : &cli_failure_record,
@@ -147,7 +147,7 @@ static int command_watch_main(void *argument)
                                &watching->error);
     if (code == 0) {
         code = command_watch(watching);
-        /* The reader has gone. */
+        /* The reader has closed standard output. */
         if (bl_scope_stopped(&watching->scope))
             watching->exit_code = CLI_EXIT_CLIENT_GONE;
         else

@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 
 #define SAID_MAX   ((size_t)64 * 1024 * 1024)
-#define PIECE_MAX  240u /* bytes of one text in a line of ours */
-#define TIME_BEGIN 11u  /* of the time of day in a time */
+#define PIECE_MAX  240u /* bytes of one text within a line */
+#define TIME_BEGIN 11u  /* offset of the time of day in a timestamp */
 #define TIME_SIZE  8u
 
 void watch_text_init(struct watch_text *text, bool all)
@@ -27,7 +27,7 @@ static struct bl_text watch_text_member(const struct bl_json *event, const char 
     return bl_json_text(bl_json_get(event, bl_text_from(key)));
 }
 
-/* `before` and the beginning of the text, if there is one. */
+/* Appends `before` and the beginning of the text; nothing if the text is empty. */
 static void put_piece(struct bl_buffer *out, const char *before, struct bl_text text)
 {
     text = bl_text_trim(text);
@@ -52,7 +52,7 @@ static void put_ms(struct bl_buffer *out, const struct bl_json *event)
     bl_buffer_printf(out, " after %s", duration);
 }
 
-/* ---- What each event says -------------------------------------------------------------------- */
+/* ---- One function per event ------------------------------------------------------------------ */
 
 static void say_tool(const struct bl_json *event, struct bl_buffer *out)
 {
@@ -66,7 +66,7 @@ static void say_requested(const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_arena arena = {0};
 
-    put_piece(out, "wants ", watch_text_member(event, "name"));
+    put_piece(out, "requests ", watch_text_member(event, "name"));
     put_piece(out, " ", bl_json_value_text(&arena, bl_json_get(event, BL_TEXT("input"))));
     bl_arena_done(&arena);
 }
@@ -95,7 +95,7 @@ static void watch_text_say_cell(const struct bl_json *event, struct bl_buffer *o
 
 static void say_prompt(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("turn begins"));
+    bl_buffer_append(out, BL_TEXT("turn started"));
     put_piece(out, ": ", watch_text_member(event, "prompt"));
 }
 
@@ -104,9 +104,19 @@ static void say_injected(const struct bl_json *event, struct bl_buffer *out)
     put_piece(out, "message: ", watch_text_member(event, "text"));
 }
 
+static void say_undelivered(const struct bl_json *event, struct bl_buffer *out)
+{
+    put_piece(out, "message not delivered: ", watch_text_member(event, "text"));
+}
+
+static void say_finish(const struct bl_json *event, struct bl_buffer *out)
+{
+    put_piece(out, "stops after this step, by ", watch_text_member(event, "origin"));
+}
+
 static void say_stop(const struct bl_json *event, struct bl_buffer *out)
 {
-    put_piece(out, "is to stop: ", watch_text_member(event, "reason"));
+    put_piece(out, "stop requested: ", watch_text_member(event, "reason"));
     put_piece(out, ", by ", watch_text_member(event, "origin"));
 }
 
@@ -128,14 +138,14 @@ static void say_run_ended(const struct bl_json *event, struct bl_buffer *out)
 
 static void watch_text_say_retry(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("the model is asked again"));
+    bl_buffer_append(out, BL_TEXT("the model call is retried"));
     put_piece(out, ": ", watch_text_member(event, "code"));
 }
 
 static void say_compacted(const struct bl_json *event, struct bl_buffer *out)
 {
     (void)event;
-    bl_buffer_append(out, BL_TEXT("older turns are summarised"));
+    bl_buffer_append(out, BL_TEXT("earlier turns were compacted"));
 }
 
 static void watch_text_say_warning(const struct bl_json *event, struct bl_buffer *out)
@@ -148,7 +158,7 @@ static void watch_text_say_error(const struct bl_json *event, struct bl_buffer *
     put_piece(out, "error: ", watch_text_member(bl_json_get(event, BL_TEXT("error")), "message"));
 }
 
-/* Those that are not here are not shown. */
+/* Events that are not listed here are not shown. */
 static const struct {
     const char *type;
     void (*say)(const struct bl_json *event, struct bl_buffer *out);
@@ -164,6 +174,8 @@ static const struct {
     {"cell_ended", watch_text_say_cell},
     {"cell_settled", watch_text_say_cell},
     {"message_injected", say_injected},
+    {"message_undelivered", say_undelivered},
+    {"finish_requested", say_finish},
     {"compacted", say_compacted},
     {"retry", watch_text_say_retry},
     {"cancel_requested", say_stop},
@@ -176,7 +188,7 @@ static const struct {
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* "18:50:07 nightly agt_…: ": when, and whose. */
+/* Appends the time and the source: "18:50:07 nightly agt_…: ". */
 static void watch_text_put_head(const struct watch_text *text, const struct bl_json *event,
                                 struct bl_buffer *out)
 {
@@ -211,7 +223,7 @@ void watch_text_end(struct watch_text *text, struct bl_buffer *out)
     bl_buffer_clear(&text->said);
 }
 
-/* Whole lines; the rest waits for its end, or for somebody else to speak. */
+/* Appends whole lines. The rest is kept until its line ends or another source has output. */
 static void add_said(struct watch_text *text, const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_arena arena = {0};

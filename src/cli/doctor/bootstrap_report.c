@@ -6,7 +6,7 @@
 
 #include "cli/answers.h"
 
-/* What holds the processes of tools here; `auto` is told by what it comes to. */
+/* Returns the container of tools; for `auto`, the one that it selects. */
 static const char *container_name(const struct run_work *work)
 {
     enum bl_mechanism container = work->options->workspace.container;
@@ -75,14 +75,6 @@ void bootstrap_fill(struct bootstrap *bootstrap, struct run_work *work)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static bool bootstrap_is_absolute(struct bl_text path)
-{
-    return bl_text_starts_with(path, BL_TEXT("/"));
-}
-static const struct bl_form absolute_form = {
-    .expected = "an absolute path", .pattern = "^/", .fits = bootstrap_is_absolute};
-static const char *const container_names[] = {"subreaper", "cgroup2", "pidns"};
-static const struct bl_names containers = BL_NAMES(container_names);
 static const char *const exhausted_names[] = {"stop", "synthesize"};
 static const struct bl_names exhausted = BL_NAMES(exhausted_names);
 static const char *const cancel_names[] = {"discard", "keep"};
@@ -102,7 +94,7 @@ static const struct bl_member instruction_element =
 
 #define BL_RECORD_STRUCT struct bootstrap
 static const struct bl_member workspace_members[] = {
-    BL_MEMBER_STRING("cwd", directory, .form = &absolute_form),
+    BL_MEMBER_STRING("cwd", directory, .form = &cli_path_form),
     BL_MEMBER_STRING("git_branch", git_branch, .nullable = true,
                      .about = "null: no repository, no branch, or git took too long."),
     BL_MEMBER_BOOLEAN("git_dirty", git_dirty, .nullable = true, .none = -1,
@@ -123,7 +115,7 @@ static const struct bl_member limit_members[] = {
     BL_MEMBER_NUMBER("max_budget_usd", max_budget_usd, .nullable = true, BL_KNOWN(budgeted),
                      .about = "Cost of this run; null: no limit."),
     BL_MEMBER_DURATION("timeout_seconds", timeout_ns, .nullable = true, BL_KNOWN(timed),
-                       .about = "Time that the run was given; null: no deadline."),
+                       .about = "Time limit of the run; null if none."),
     BL_MEMBER_INTEGER("compact_after_turns", limits.compact_after_turns, .nullable = true,
                       .none = -1,
                       .about = "Turns that stay in the model's context; null: all of them."),
@@ -136,9 +128,9 @@ static const struct bl_record limits_record =
     BL_RECORD_GROUP("bootstrap_limits", limit_members, .closed = true);
 
 static const struct bl_member containment_members[] = {
-    BL_MEMBER_STRING("container", container, .names = &containers,
+    BL_MEMBER_STRING("container", container, .names = &cli_containers,
                      .about = "What holds the processes of tools."),
-    BL_MEMBER_ENUM("sandbox", sandbox, &bl_sandbox_names, .about = "The one in force."),
+    BL_MEMBER_ENUM("sandbox", sandbox, &bl_sandbox_names, .about = "Sandbox in effect."),
     BL_MEMBER_END,
 };
 static const struct bl_record containment_record =
@@ -146,11 +138,11 @@ static const struct bl_record containment_record =
 
 static const struct bl_member bootstrap_members[] = {
     BL_MEMBER_STRING("session_id", session_id, .nullable = true, .form = &bl_session_id_form,
-                     .about = "null: it was stopped before it had one."),
+                     .about = "null if the run was stopped before it had one."),
     BL_MEMBER_TEXT("prompt", prompt),
     BL_MEMBER_GROUP("workspace", &workspace_record),
     BL_MEMBER_ARRAY("instructions", instructions, instruction_count, &instruction_element,
-                    .about = "Files of instructions, nearest last."),
+                    .about = "Instruction files, nearest last."),
     BL_MEMBER_STRINGS("tools", tools, .about = "Names of the tools that the model is offered."),
     BL_MEMBER_STRING("provider", provider, .least = 1),
     BL_MEMBER_STRING("model", model, .least = 1),
@@ -159,14 +151,14 @@ static const struct bl_member bootstrap_members[] = {
     BL_MEMBER_LIST("routed_matches", matches, &run_match_record, struct bl_route_match, link,
                    .about = "Best first."),
     BL_MEMBER_RAW("turn", turn, .record = &bl_turn_result_record),
-    BL_MEMBER_BOOLEAN("persisted", persisted, .about = "True when the turn is in the store."),
+    BL_MEMBER_BOOLEAN("persisted", persisted, .about = "True if the turn is in the store."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
 const struct cli_answer bootstrap_answer = {
     BL_RECORD("bootstrap", struct bootstrap, bootstrap_members,
-              .about = "Everything a session starts with, and its first turn. When it could not "
-                       "begin it holds an error instead."),
+              .about = "The setup of a session, and its first turn. If it could not start, it has "
+                       "an error instead."),
     .of = "bootstrap", .exits = &cli_exits_running};
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -185,7 +177,7 @@ static void append_limits(struct bl_buffer *out, const struct bootstrap *bootstr
         const char *name;
         uint64_t value;
     } rows[] = {
-        {"turns of the session", bootstrap->limits.max_session_turns},
+        {"turns in the session", bootstrap->limits.max_session_turns},
         {"steps", bootstrap->limits.max_steps},
         {"tokens", bootstrap->limits.max_budget_tokens},
     };

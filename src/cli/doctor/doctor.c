@@ -1,6 +1,7 @@
 #include "doctor.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include <belay/proc.h>
 
@@ -19,7 +20,7 @@ const char *doctor_default_container(const struct doctor_report *report)
     return NULL;
 }
 
-/* What proc has found, under its name in the report. */
+/* Converts proc's result to a check with its name in the report. */
 static struct probe_check check_from(const char *name, const struct bl_container_check *found)
 {
     struct probe_check check = {.name = name, .state = found->available ? PROBE_OK : PROBE_NO};
@@ -68,7 +69,7 @@ static int doctor_print_text(const struct cli_call *call, const struct doctor_re
     BL_AUTO_BUFFER(out, TEXT_MAX);
     int exit_code = CLI_EXIT_FAILED;
 
-    if (doctor_write_text(&out, report, cli_colour_wanted()) == 0)
+    if (doctor_write_text(&out, report, cli_colour_wanted(STDOUT_FILENO)) == 0)
         exit_code = cli_print_raw(call, bl_buffer_text(&out), CLI_EXIT_OK);
     return exit_code;
 }

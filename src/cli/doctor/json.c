@@ -3,9 +3,7 @@
 #include "cli/answers.h"
 #include "doctor.h"
 
-static const char *const container_names[] = {"pidns", "cgroup2", "subreaper"};
-static const struct bl_names containers = BL_NAMES(container_names);
-static const struct bl_names standards = {container_names + 1, BL_COUNT(container_names) - 1};
+static const struct bl_names standards = {cli_container_names + 1, 2}; /* without pidns */
 static const char *const means_names[] = {"bubblewrap", "landlock", "seccomp"};
 static const struct bl_names means = BL_NAMES(means_names);
 static const char *const worker_names[] = {"worker"};
@@ -13,7 +11,7 @@ static const struct bl_names workers = BL_NAMES(worker_names);
 static const char *const guard_names[] = {"guard regions", "protected pages"};
 static const struct bl_names guards = BL_NAMES(guard_names);
 
-/* ---- What was tried -------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 #define BL_RECORD_STRUCT struct probe_check
 #define CHECK_AVAILABLE                                                                            \
@@ -25,7 +23,7 @@ static const struct bl_names guards = BL_NAMES(guard_names);
         BL_MEMBER_WORD("hint", hint, .nullable = true, .about = "How to get it.")
 
 static const struct bl_member container_members[] = {
-    BL_MEMBER_STRING("name", name, .names = &containers),
+    BL_MEMBER_STRING("name", name, .names = &cli_containers),
     CHECK_AVAILABLE,
     CHECK_TEXTS,
     BL_MEMBER_END,

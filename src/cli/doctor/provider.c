@@ -11,11 +11,11 @@
 #include "runtime/runtime.h"
 
 #define PROBE_NS_MAX (30 * BL_NS_PER_S)
-#define PROBE_TOKENS 16u /* the least that all formats take */
+#define PROBE_TOKENS 16u /* the minimum that all formats accept */
 #define PROBE_PROMPT "Say ok."
 #define TEXT_MAX     ((size_t)64 * 1024)
 
-/* Which model is asked, read on a thread, because files may block. Owns all it holds. */
+/* The choice of the model, read on a thread because files may block. Owns its members. */
 struct probe_choice {
     char *directory;
     struct bl_config *config;
@@ -24,7 +24,7 @@ struct probe_choice {
     struct bl_error error;
 };
 
-/* What is going on, around what is found out. */
+/* The state of the probe, with its report. */
 struct probe {
     struct cli_call *call;
     struct probe_choice *choice;
@@ -33,7 +33,7 @@ struct probe {
     struct bl_scope scope;
     struct cli_signals signals;
     uint64_t started_ns;
-    bool begun; /* a provider was found, and there is something to report */
+    bool begun; /* a provider was found, so there is something to report */
 };
 
 /* ---- The call -------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static int provider_ask(struct probe *probe, const struct bl_model *model)
     return code;
 }
 
-/* The real path, with the smallest answer that can be asked for. */
+/* Calls the provider as a run does, with the smallest possible answer. */
 static int ask_remote(struct probe *probe)
 {
     const struct bl_config_found *found = &probe->choice->model.found;
@@ -97,7 +97,7 @@ static int ask_remote(struct probe *probe)
     struct bl_model model;
 
     profile.max_output_tokens = PROBE_TOKENS;
-    /* It would not fit into so short an answer. */
+    /* Thinking would not fit into such a short answer. */
     profile.thinking = BL_EFFORT_DEFAULT;
     profile.thinking_tokens = 0;
     int code = bl_config_key(probe->choice->config, found->provider, &probe->report.error);
@@ -137,7 +137,7 @@ static void note_choice(struct probe *probe)
     report->model = found->profile->model;
 }
 
-/* ---- What is read before --------------------------------------------------------------------- */
+/* ---- Configuration --------------------------------------------------------------------------- */
 
 static void probe_choice_free(void *payload)
 {
@@ -151,7 +151,7 @@ static void probe_choice_free(void *payload)
     bl_free(choice);
 }
 
-/* `provider` and `model` are words of the command line: they stay. */
+/* `provider` and `model` are words of the command line, which outlive the choice. */
 static struct probe_choice *probe_choice_new(const char *provider, const char *model)
 {
     struct probe_choice *choice = bl_zalloc(sizeof *choice);
@@ -174,7 +174,8 @@ static void probe_choice_read(void *payload)
         choice->code = runtime_choice_make(&choice->model, &choice->error);
 }
 
-/* In the scope of the probe, whose choice it is unless a stop has left it to the thread. */
+/* Reads the configuration in the probe's scope. If a stop interrupts this, the thread takes over
+ * the choice and frees it. */
 static int provider_read_configuration(struct probe *probe)
 {
     struct probe_choice *choice = probe->choice;
@@ -205,7 +206,7 @@ static int probe_in_scope(struct probe *probe)
     return probe->choice->model.found.provider != NULL ? ask_remote(probe) : ask_script(probe);
 }
 
-/* A stop and the deadline come without words of their own. */
+/* Sets the message for a stop or a deadline, which have none of their own. */
 static void name_failure(struct probe *probe, int code)
 {
     struct bl_error *error = &probe->report.error;
@@ -215,7 +216,7 @@ static void name_failure(struct probe *probe, int code)
     if (stop.reason == BL_STOP_TIMEOUT) {
         *error = (struct bl_error){0};
         bl_error_set(error, code, BL_KIND_PROVIDER_TIMEOUT, "call the model", probe->report.name,
-                     "no answer came within 30 s");
+                     "no answer within 30 s");
         error->retryable = true;
     }
     bl_error_set(error, code, BL_KIND_RUNTIME, "call the model", probe->report.name, "%s",
@@ -286,7 +287,7 @@ int doctor_provider_run(struct cli_call *call, const char *provider, const char 
     return exit_code;
 }
 
-/* ---- What is said ---------------------------------------------------------------------------- */
+/* ---- The report ------------------------------------------------------------------------------ */
 
 #define BL_RECORD_STRUCT struct doctor_provider
 static const struct bl_member provider_members[] = {
@@ -334,14 +335,13 @@ static void text_failure(struct bl_buffer *out, const struct doctor_provider *re
 {
     const struct bl_error *error = &report->error;
 
-    bl_buffer_printf(out, "Answer    none after %" PRIu64 " ms, %" PRIu32 " retries\n",
-                     report->latency_ms, report->retries);
+    bl_buffer_printf(out, "Answer    none after %" PRIu64 " ms, %" PRIu32 " retr%s\n",
+                     report->latency_ms, report->retries, report->retries == 1 ? "y" : "ies");
     bl_buffer_printf(out, "Error     %s%s%s: %s\n", bl_error_kind_name(error->kind),
                      error->name[0] != '\0' ? ", " : "", error->name, error->message);
     if (error->hint[0] != '\0')
         bl_buffer_printf(out, "Hint      %s\n", error->hint);
-    bl_buffer_printf(out, "Again     %s\n",
-                     error->retryable ? "trying again may help" : "trying again does not help");
+    bl_buffer_printf(out, "Retry     %s\n", error->retryable ? "may help" : "does not help");
 }
 
 void doctor_provider_text(struct bl_buffer *out, const struct doctor_provider *report)
@@ -360,7 +360,8 @@ void doctor_provider_text(struct bl_buffer *out, const struct doctor_provider *r
     if (report->first_known)
         bl_buffer_printf(out, ", first event after %" PRIu64 " ms", report->first_ms);
     if (report->retries > 0)
-        bl_buffer_printf(out, ", %" PRIu32 " retries", report->retries);
+        bl_buffer_printf(out, ", %" PRIu32 " retr%s", report->retries,
+                         report->retries == 1 ? "y" : "ies");
     bl_buffer_append_byte(out, '\n');
     if (report->usage_known)
         bl_buffer_printf(out, "Tokens    %" PRIu64 " in, %" PRIu64 " out%s\n",
@@ -369,5 +370,5 @@ void doctor_provider_text(struct bl_buffer *out, const struct doctor_provider *r
     if (report->cost_known)
         bl_buffer_printf(out, "Cost      %.6f USD\n", report->cost_usd);
     else
-        bl_buffer_append(out, BL_TEXT("Cost      not known\n"));
+        bl_buffer_append(out, BL_TEXT("Cost      unknown\n"));
 }

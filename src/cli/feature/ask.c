@@ -1,25 +1,27 @@
-/* Design notes.
+/* Controls of a live feature: cancel, pause, resume, extend.
  *
- * What is asked of a feature goes to the process that runs it, and which that is, the store says.
- * Between a look into the store and the call the runner may end, or not listen yet: then there is
- * no answer, and the store is looked into again, until it says that nothing runs any more or
- * somebody answers. A runner that lives and cannot be reached is an error after a while. */
+ * Design notes.
+ *
+ * A request goes to the process that runs the feature; the store says which one that is. Between
+ * reading the store and the call, the runner may end, or may not listen yet. Then there is no
+ * answer, and the store is read again, until it shows no runner or the runner answers. A live
+ * runner that cannot be reached is an error after ANSWER_TIMEOUT_NS. */
 #include "feature.h"
 
 #include <stdio.h>
 
 #include "cli/answers.h"
 
-#define RETRY_NS    (50 * BL_NS_PER_MS)
-#define PATIENCE_NS (10 * BL_NS_PER_S)
-#define LINE_MAX    ((size_t)64 * 1024)
+#define RETRY_NS          (50 * BL_NS_PER_MS)
+#define ANSWER_TIMEOUT_NS (10 * BL_NS_PER_S)
+#define LINE_MAX          ((size_t)64 * 1024)
 
 struct asking {
     struct feature_work work;
-    struct bl_text result;      /* the runner's answer; empty: nobody had to be asked */
+    struct bl_text result;      /* the runner's answer; empty: no runner was asked */
     bool live;                  /* a runner was found */
-    bool idle;                  /* nothing runs */
-    struct feature_reply reply; /* read from it, or said by the store */
+    bool idle;                  /* nothing is running */
+    struct feature_reply reply; /* from the runner or from the store */
 };
 
 static const struct bl_task_view *feature_ask_task_of(const struct asking *asking)
@@ -28,7 +30,7 @@ static const struct bl_task_view *feature_ask_task_of(const struct asking *askin
     return task != NULL ? bl_feature_view_task(asking->work.view, bl_text_from(task)) : NULL;
 }
 
-/* ---- What the store says --------------------------------------------------------------------- */
+/* ---- State in the store ---------------------------------------------------------------------- */
 
 static bool feature_ask_has_ended(const struct asking *asking)
 {
@@ -52,15 +54,15 @@ static int feature_ask_too_late(struct asking *asking)
     const struct bl_task_view *task = feature_ask_task_of(asking);
 
     bl_error_set(&asking->work.error, BL_EEXIST, BL_KIND_FEATURE, "extend", work->task,
-                 "%s/%s does not run: it is %s", work->id, work->task,
-                 task != NULL ? bl_task_state_name(task->row.state) : "not on record");
+                 "%s/%s is not running: it is %s", work->id, work->task,
+                 task != NULL ? bl_task_state_name(task->row.state) : "unknown");
     bl_error_name_set(&asking->work.error, "too_late");
-    bl_error_hint(&asking->work.error, "'belay feature resume %s' gives it a new deadline",
+    bl_error_hint(&asking->work.error, "'belay feature resume %s' starts it with a new deadline",
                   work->id);
     return BL_EEXIST;
 }
 
-/* It runs where we cannot reach it. */
+/* Refuses a request to a runner on another host or in another PID namespace. */
 static int out_of_reach(struct asking *asking)
 {
     struct feature_work *work = &asking->work;
@@ -68,11 +70,11 @@ static int out_of_reach(struct asking *asking)
     bl_error_set(&work->error, BL_EBUSY, BL_KIND_FEATURE, feature_verb_name(work->options->verb),
                  work->id, "%s is run by %s, which cannot be reached from here", work->id,
                  work->view->owner);
-    bl_error_hint(&work->error, "ask there");
+    bl_error_hint(&work->error, "run this command there");
     return BL_EBUSY;
 }
 
-/* True: nobody has to be asked, and `*ret_code` is what there is to say. */
+/* Returns true if no runner needs to be asked; `*ret_code` is then the result. */
 static bool settled_by_store(struct asking *asking, int *ret_code)
 {
     const struct feature_work *work = &asking->work;
@@ -90,7 +92,7 @@ static bool settled_by_store(struct asking *asking, int *ret_code)
     }
     if (asking->live)
         return false;
-    /* A resume is refused where it is begun. */
+    /* A resume is refused later, when the runner is started. */
     if (work->view->owner != NULL && verb != FEATURE_RESUME)
         *ret_code = out_of_reach(asking);
     else if (verb == FEATURE_EXTEND)
@@ -131,12 +133,12 @@ static int feature_ask_read_result(struct asking *asking, const struct ask_metho
 
     if (bl_json_read(&asking->work.arena, asking->result, NULL, &result, NULL) != 0)
         return bl_error_set(&asking->work.error, BL_EPARSE, BL_KIND_DELIVERY, "read the answer",
-                            asking->work.id, "the runner's answer cannot be read");
+                            asking->work.id, "cannot read the runner's answer");
     bl_record_take(&asking->work.arena, method->reply, result, &asking->reply);
     return 0;
 }
 
-/* Nobody was there to answer; the runner itself said nothing. */
+/* Returns whether the runner was not reached, as opposed to an error from it. */
 static bool is_unanswered(int code, const struct bl_error *error)
 {
     if (code == BL_ENOENT && strcmp(error->name, "other_feature") == 0)
@@ -145,12 +147,12 @@ static bool is_unanswered(int code, const struct bl_error *error)
            (code == BL_ENOENT || code == BL_ENOTSUP || code == BL_EUNKNOWN);
 }
 
-/* Looks and asks until there is an answer. */
+/* Reads the store and asks the runner until there is an answer. */
 static int ask_runner(struct asking *asking)
 {
     struct feature_work *work = &asking->work;
     const struct ask_method *method = &ask_methods[work->options->verb];
-    uint64_t end_ns = bl_time_add(bl_now_ns(), PATIENCE_NS);
+    uint64_t end_ns = bl_time_add(bl_now_ns(), ANSWER_TIMEOUT_NS);
 
     for (;;) {
         int code = feature_work_look(work);
@@ -160,7 +162,7 @@ static int ask_runner(struct asking *asking)
                                make_params(asking), &asking->result, &work->error);
         if (code == 0)
             code = feature_ask_read_result(asking, method);
-        /* What has no receipt is told by its state, which the stop may have changed. */
+        /* Without a receipt the answer names the state, which the stop may have changed. */
         if (code == 0 && work->options->verb == FEATURE_CANCEL && asking->reply.receipt == NULL)
             code = feature_work_look(work);
         if (code == 0)
@@ -200,7 +202,7 @@ static const char *feature_ask_state_of(const struct asking *asking)
 
     if (task != NULL)
         return bl_task_state_name(task->row.state);
-    return state != NULL ? state : "not known";
+    return state != NULL ? state : "unknown";
 }
 
 static void put_cancel(struct bl_buffer *out, const struct asking *asking)
@@ -213,12 +215,12 @@ static void put_cancel(struct bl_buffer *out, const struct asking *asking)
     }
     put_what(out, work);
     if (asking->idle)
-        bl_buffer_printf(out, " does not run: it is %s, and there is nothing to stop.",
+        bl_buffer_printf(out, " is not running: it is %s, and there is nothing to stop.",
                          feature_ask_state_of(asking));
     else if (asking->reply.already)
-        bl_buffer_printf(out, " has ended already: it is %s.", feature_ask_state_of(asking));
+        bl_buffer_printf(out, " has already ended: it is %s.", feature_ask_state_of(asking));
     else
-        bl_buffer_printf(out, " is %s now; there was nothing to stop.",
+        bl_buffer_printf(out, " is now %s; there was nothing to stop.",
                          feature_ask_state_of(asking));
 }
 
@@ -230,23 +232,23 @@ static void put_answer(struct bl_buffer *out, const struct asking *asking)
     switch (work->options->verb) {
     case FEATURE_PAUSE:
         put_what(out, work);
-        bl_buffer_append(out, asking->idle            ? BL_TEXT(" does not run: nothing to pause.")
-                              : asking->reply.changed ? BL_TEXT(" is paused: what runs may end its "
-                                                                "phase, and no new one begins.")
-                                                      : BL_TEXT(" was paused already."));
+        bl_buffer_append(out, asking->idle ? BL_TEXT(" is not running: nothing to pause.")
+                              : asking->reply.changed ? BL_TEXT(" is paused: running phases may "
+                                                                "end, and no new phase starts.")
+                                                      : BL_TEXT(" is already paused."));
         break;
     case FEATURE_RESUME:
         put_what(out, work);
-        bl_buffer_append(out, asking->reply.changed ? BL_TEXT(" goes on.")
-                                                    : BL_TEXT(" is not paused: it runs."));
+        bl_buffer_append(out, asking->reply.changed ? BL_TEXT(" continues.")
+                                                    : BL_TEXT(" is not paused: it is running."));
         break;
-    case FEATURE_EXTEND: {
-        size_t size = bl_json_format_double(asking->reply.deadline_s, text);
+    case FEATURE_EXTEND:
         put_what(out, work);
-        bl_buffer_printf(out, ": the deadline is now %.*s s from its start.", (int)size, text);
+        bl_buffer_printf(out, ": the deadline is now %s from its start.",
+                         feature_duration_text(asking->reply.deadline_s, text));
         break;
-    }
     case FEATURE_CANCEL: put_cancel(out, asking); break;
+    case FEATURE_NEW:
     case FEATURE_VALIDATE:
     case FEATURE_RUN:
     case FEATURE_STATUS:
@@ -278,9 +280,10 @@ const struct bl_form cli_feature_id_form = {"an id", "^[A-Za-z0-9][A-Za-z0-9_-]{
 static const struct bl_member cancel_members[] = {
     ASK_FEATURE,
     ASK_TASK,
-    BL_MEMBER_JSON("receipt", reply.receipt, .nullable = true, .record = &bl_receipt_record,
-                   .about = "Written once nothing of it ran; null: there was nothing to stop."),
-    BL_MEMBER_BOOLEAN("already", reply.already, .about = "True: it had ended before."),
+    BL_MEMBER_JSON(
+        "receipt", reply.receipt, .nullable = true, .record = &bl_receipt_record,
+        .about = "Written when all of its work had stopped; null: there was nothing to stop."),
+    BL_MEMBER_BOOLEAN("already", reply.already, .about = "True: it had already ended."),
     ASK_MESSAGE,
     BL_MEMBER_END,
 };
@@ -296,7 +299,7 @@ static const struct bl_member pause_members[] = {
     ASK_FEATURE,
     ASK_TASK,
     BL_MEMBER_BOOLEAN("changed", reply.changed,
-                      .about = "False: it was so already, or nothing is running."),
+                      .about = "False: it was already in that state, or nothing is running."),
     ASK_MESSAGE,
     BL_MEMBER_END,
 };
@@ -307,7 +310,7 @@ const struct cli_answer feature_extend_answer = {
     BL_RECORD("feature-extend", struct ask_view, extend_members), .of = "feature extend"};
 const struct cli_answer feature_pause_answer = {
     BL_RECORD("feature-pause", struct ask_view, pause_members),
-    .of = "feature pause, and of resume of a feature that is running", .format = CLI_ANSWER_ANY};
+    .of = "feature pause, and of resume of a running feature", .format = CLI_ANSWER_ANY};
 
 static int ask_print_json(const struct asking *asking)
 {
@@ -342,7 +345,7 @@ int feature_ask_command(const struct feature_options *options, bool *ret_live)
     int code = cli_loop_run("feature", feature_ask_main, &asking, error);
     if (ret_live != NULL)
         *ret_live = asking.live;
-    /* Whoever wants to start a runner says why it cannot be. */
+    /* For a resume without a live runner, the caller reports errors when it starts one. */
     if (ret_live == NULL || asking.live) {
         if (code != 0)
             exit_code = cli_fail(options->call, error, cli_error_exit_code(error));

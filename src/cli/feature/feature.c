@@ -3,6 +3,7 @@
 static int feature_perform(const struct feature_options *options)
 {
     switch (options->verb) {
+    case FEATURE_NEW: return feature_new_command(options);
     case FEATURE_VALIDATE: return feature_validate_command(options);
     case FEATURE_RUN:
     case FEATURE_RESUME:

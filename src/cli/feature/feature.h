@@ -1,4 +1,4 @@
-/* `belay feature …`: what the files of this command share. */
+/* Shared by the files of `belay feature …`. */
 #ifndef BELAY_CLI_FEATURE_H
 #define BELAY_CLI_FEATURE_H
 
@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 
 enum feature_verb {
+    FEATURE_NEW,
     FEATURE_VALIDATE,
     FEATURE_RUN,
     FEATURE_STATUS,
@@ -22,18 +23,18 @@ enum feature_verb {
     FEATURE_REPORT,
 };
 
-/* What the command line says. Texts are its own, or the arena's. */
+/* The command line. Strings belong to it or to the arena. */
 struct feature_options {
     struct bl_arena arena;
     struct cli_call *call;
     enum feature_verb verb;
-    const char *name;      /* FEAT, FEAT/TASK, TASK or a path, as it was given; NULL: none */
+    const char *name;      /* FEAT, FEAT/TASK, TASK or a path, as given; NULL: none */
     const char *task;      /* the part after the slash; NULL: none */
     const char *store;     /* NULL: the default */
-    const char *directory; /* absolute: where one stands */
+    const char *directory; /* absolute: the working directory */
     struct bl_plan_overrides overrides;
     const char *base;
-    const char **tasks; /* --task, end in NULL; NULL: none */
+    const char **tasks; /* --task, NULL-terminated; NULL: none */
     size_t task_count;
     uint32_t more_turns;
     bool require_clean;
@@ -45,45 +46,55 @@ struct feature_options {
     uint32_t turn;
     const char *phase;
     const char *html;
-    const char *longer; /* extend: how much */
-    uint64_t extend_ns; /* the same */
+    const char **texts; /* new: the tasks, NULL-terminated; NULL: none */
+    size_t text_count;
+    const char *from;    /* new: a file with the tasks */
+    const char *prompt;  /* new: the prompt for a model that plans */
+    const char *title;   /* new: name of the feature */
+    const char **verify; /* new: commands, NULL-terminated; NULL: none */
+    size_t verify_count;
+    bool in_order;
+    const char *longer; /* extend: the amount, as given */
+    uint64_t extend_ns; /* extend: the amount */
 };
 
-/* 0; CLI_OPTION_HELP: help is asked for; else what is wrong. In every case feature_options_done is
- * called. */
+/* Reads the command line. Returns 0, CLI_OPTION_HELP, or an error code. Call feature_options_done
+ * in every case. */
 int feature_options_read(struct cli_call *call, struct feature_options *options,
                          struct bl_error *error);
 void feature_options_done(struct feature_options *options);
 const char *feature_verb_name(enum feature_verb verb);
 
-/* Each is a whole command: prints its answer, and returns the exit code. */
+/* Each runs a command, prints its output, and returns the exit code. */
 int feature_run_command(const struct feature_options *options); /* run, resume, retry */
+int feature_new_command(const struct feature_options *options);
 int feature_validate_command(const struct feature_options *options);
 int feature_status_command(const struct feature_options *options);
 int feature_list_command(const struct feature_options *options);
 int feature_logs_command(const struct feature_options *options);
 int feature_clean_command(const struct feature_options *options);
 int feature_report_command(const struct feature_options *options);
-/* cancel, pause, extend; of resume the part that reaches a live runner: `*ret_live` false: there is
- * none, and nothing was printed. NULL for the others. */
+/* cancel, pause and extend; and the part of resume that reaches a live runner. `ret_live` is for
+ * resume, else NULL: `*ret_live` is false if there is no live runner, and then nothing was
+ * printed. */
 int feature_ask_command(const struct feature_options *options, bool *ret_live);
 
-/* ---- What those who look share (feature_find.c), in fibers ----------------------------------- */
+/* ---- Shared by commands that read the store (find.c), in fibers ------------------------------ */
 
-/* The store, opened as the options say (reading alone, if so asked); errors as bl_store_open. */
+/* Opens the store that the options name (`reading`: read-only). Errors as in bl_store_open. */
 int feature_store_open(const struct feature_options *options, bool reading,
                        struct bl_store **ret_store, struct bl_error *error);
-/* What NAME means: FEAT, FEAT/TASK, TASK alone where it is unique in the store, or the path of a
- * plan; in the arena. `*ret_task` NULL: none was named. BL_ENOENT with a suggestion. */
+/* Resolves NAME: FEAT, FEAT/TASK, TASK alone if it is unique in the store, or the path of a plan;
+ * in the arena. `*ret_task` is NULL if no task was named. BL_ENOENT with a suggestion. */
 int feature_name_resolve(const struct feature_options *options, struct bl_store *store,
                          struct bl_arena *arena, const char **ret_repository, const char **ret_id,
                          const char **ret_task, struct bl_error *error);
-/* One that is there, for who looks or asks: none is made. BL_ENOENT, kind feature: there is none.
- */
+/* Opens an existing store, for commands that must not create one. BL_ENOENT, kind feature, if there
+ * is none. */
 int feature_store_find(const struct feature_options *options, struct bl_store **ret_store,
                        struct bl_error *error);
 
-/* A command that is about one feature, while it works. Embedded by it. */
+/* The state of a command about one feature. Embedded by it. */
 struct feature_work {
     const struct feature_options *options;
     struct bl_arena arena;
@@ -97,112 +108,123 @@ struct feature_work {
 
 void feature_work_init(struct feature_work *work, const struct feature_options *options);
 void feature_work_done(struct feature_work *work);
-/* In a fiber: finds the store, and what is named there. Closed in every case. */
+/* In a fiber: opens the store and resolves the name. Call feature_work_close in every case. */
 int feature_work_open(struct feature_work *work);
 void feature_work_close(struct feature_work *work);
-/* The view, as it is now. */
+/* Reads the current view. */
 int feature_work_look(struct feature_work *work);
 
-/* ---- What a plan is read with (feature_validate.c) ------------------------------------------- */
+/* ---- Loading a plan (validate.c) ------------------------------------------------------------- */
 
-/* All that comes from files, read on a thread of its own, because files may block. Owns all it
- * holds. */
+/* The inputs that come from files, read on a thread because files may block. Owns all its
+ * members. */
 struct feature_preparation {
     struct bl_arena arena;
-    const char *name; /* of the plan: an id or a path */
+    const char *name; /* the plan: an id or a path */
     const char *directory;
     struct bl_plan_overrides overrides;
     struct bl_project project; /* the results */
     struct bl_list problems;   /* struct bl_plan_problem */
-    struct bl_plan *plan;      /* NULL: it is not valid, and `problems` or `error` say why */
+    struct bl_plan *plan;      /* NULL: invalid; see `problems` or `error` */
     int code;
     struct bl_error error;
 };
 
-/* In a fiber: reads the plan of that name. BL_ECANCELED, BL_ETIMEDOUT: stopped, and whoever still
- * reads is left to it; else 0, and the preparation says what came of it. */
+/* In a fiber: loads the plan of that name. BL_ECANCELED, BL_ETIMEDOUT: stopped, and the preparation
+ * is left to the thread that still reads. Otherwise returns 0, and the preparation has the
+ * result. */
 int feature_prepare(const struct feature_options *options, const char *name,
                     struct feature_preparation **ret_preparation);
 void feature_preparation_free(void *preparation); /* NULL is fine */
-/* "FILE:LINE: CODE message" for each problem, and a line that sums up. */
+/* Appends "FILE:LINE: CODE message" for each problem, and a summary line. */
 void feature_problems_text(const struct feature_preparation *preparation, struct bl_buffer *out);
-/* The same for JSON: errors and warnings of a plan. */
+/* Errors and warnings of a plan, for JSON. */
 struct feature_problems {
     struct bl_list errors;
     struct bl_list warnings;
 };
 #define FEATURE_MEMBER_PROBLEMS(key, field, ...)                                                   \
     BL_MEMBER_LIST(key, field, &bl_plan_problem_record, struct bl_plan_problem, link, __VA_ARGS__)
-/* Moves them; they stay in the preparation's memory. NULL: there are none. */
+/* Moves the problems; they stay in the preparation's memory. NULL: no problems. */
 void feature_problems_take(struct feature_preparation *preparation,
                            struct feature_problems *ret_problems);
 
-/* What run, resume and retry answer, and status of one feature (feature_run.c). */
+/* The answer of run, resume, retry, and of status for one feature (run.c). */
 struct feature_outcome {
-    struct bl_feature_view view;  /* a copy: its lists are not for walking */
-    const struct bl_error *error; /* without a view */
+    struct bl_feature_view view;  /* a copy: do not iterate over its lists */
+    const struct bl_error *error; /* if there is no view */
     struct feature_problems problems;
     bool of_run;
     bool of_task;
-    const struct bl_task_row *task; /* NULL: none is on record */
+    const struct bl_task_row *task; /* NULL: not in the store */
     const struct bl_json *checkpoint;
 };
 
-/* ---- The runner's methods (feature_methods.c) ------------------------------------------------ */
+/* Writes a new file, completely and durably or not at all. Returns 0 or errno (report.c). */
+int feature_write_new(const char *path, struct bl_text text);
 
-/* What a runner is asked, and what it answers. */
+/* ---- The runner's methods (methods.c) -------------------------------------------------------- */
+
+/* A request to a runner, and its reply. */
 struct feature_request {
     const char *feature;
     const char *repository;
-    const char *task;   /* NULL: all of it */
-    const char *origin; /* of a cancel; NULL: not said */
+    const char *task;   /* NULL: the whole feature */
+    const char *origin; /* of a cancel; NULL: unknown */
     uint64_t by_ms;     /* of extend, else 0 */
 };
 struct feature_reply {
     const struct bl_json *receipt; /* of a cancel; NULL: none */
-    struct bl_text written;        /* the same, to be sent */
-    bool already;                  /* it had ended before */
-    bool changed;                  /* by a pause or a resume */
+    struct bl_text written;        /* the same receipt, to be sent */
+    bool already;                  /* the work had already ended */
+    bool changed;                  /* changed by a pause or a resume */
     double deadline_s;             /* of extend */
 };
 extern const struct bl_record feature_request_record, feature_cancelled_record,
     feature_changed_record, feature_extended_record;
 
-/* feature.cancel, feature.pause, feature.resume, feature.extend for whoever asks over the control
- * socket. `feature` outlives the control. */
+/* Offers feature.cancel, feature.pause, feature.resume and feature.extend on the control socket.
+ * `feature` must outlive the control. */
 void feature_methods_offer(struct bl_control *control, struct bl_feature *feature);
 
-/* ---- What a run shows (feature_display.c, feature_lines.c) ----------------------------------- */
+/* ---- Display of a run (display.c, lines.c) --------------------------------------------------- */
 
 struct feature_display;
 
-/* On a terminal (standard error when standard output is none, else standard output): a live table,
- * at most 4 times a second, in a fiber of the nursery. */
+/* Shows a live table on a terminal (standard error when standard output is not one, else standard
+ * output), at most 4 times a second, in a fiber of the nursery. */
 struct feature_display *feature_display_new(struct bl_nursery *nursery, struct bl_feature *feature,
                                             int fd);
-void feature_display_free(struct feature_display *display); /* takes the table off; NULL is fine */
-/* The table for a view, as text. */
+void feature_display_free(struct feature_display *display); /* removes the table; accepts NULL */
+/* Appends the table for a view, as text. */
 struct feature_table_look {
     size_t columns; /* at least 40 */
-    size_t rows;    /* at most so many lines: what has ended, and what waits, is summed up first */
+    size_t rows;    /* maximum of lines: ended and waiting tasks are summarized first */
     bool colours;
-    int64_t wall_ns; /* now: how long somebody has been quiet */
+    int64_t wall_ns; /* now, for the time since the last activity */
 };
 int feature_table_draw(const struct bl_feature_view *view, const struct feature_table_look *look,
                        struct bl_buffer *out);
-/* "4m", "12s", "2h05m": a span of time in a few columns; "–": it is not known (negative). */
+/* Formats a duration in a few columns: "4m", "12s", "2h05m"; negative: "–". */
 const char *feature_span_text(double seconds, char out[16]);
-/* Seconds from a time as bl_time_format writes it to `wall_ns`; negative: there is none. */
+/* Formats with bl_duration_format; negative: "–". */
+const char *feature_duration_text(double seconds, char out[32]);
+/* Returns the seconds from `then_ns` to `wall_ns`, or a negative value if `then_ns` is not set. */
 double feature_time_since(int64_t then_ns, int64_t wall_ns);
-/* Text of others on one line: controls escaped, what is no UTF-8 replaced, cut when it is long. */
+/* Appends untrusted text on one line: control characters escaped, invalid UTF-8 replaced, long
+ * texts cut. */
 void feature_put_safe(struct bl_buffer *out, struct bl_text text);
-/* What is said at the beginning; `view` (NULL: not known) is how things stand then. */
+/* Appends the banner; `view` (NULL: unknown) is the state at the start. Adds the warnings it shows
+ * to `warned` (here and below NULL: not recorded). */
 int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrides *overrides,
-                        const struct bl_feature_view *view, struct bl_buffer *out);
+                        const struct bl_feature_view *view, struct bl_map *warned,
+                        struct bl_buffer *out);
 bool feature_event_has_line(struct bl_text type);
-/* One event as a line for people; nothing: it has none. */
+/* Appends an event as a line of text, or nothing if it has none. */
 int feature_event_line(struct bl_text type, const struct bl_json *event, struct bl_buffer *out);
-/* What is said at the end: a line a task, what is unverified, receipts, `git merge …`. */
-int feature_end_text(const struct bl_feature_view *view, struct bl_buffer *out);
+/* Appends the end of the output: a line for each task, unverified work, warnings not shown before
+ * (`warned` has those that were), receipts, `git merge …`. */
+int feature_end_text(const struct bl_feature_view *view, const struct bl_map *warned,
+                     struct bl_buffer *out);
 
 #endif

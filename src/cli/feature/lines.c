@@ -1,7 +1,7 @@
-/* What happens in a feature as lines for people.
+/* Events of a feature as lines of text.
  *
- * Events come from a runner, or from a store that another version may have written: a member that
- * is missing is left out of the line. What tasks, files and models are called is shown escaped. */
+ * Events come from a runner, or from a store that another version may have written: a member
+ * that is missing is omitted from the line. Names of tasks, files and models are escaped. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-/* On one line: blanks for white space. */
+/* Puts a text on one line, with white space as blanks. */
 void feature_put_safe(struct bl_buffer *out, struct bl_text text)
 {
     struct bl_text rest = bl_text_trim(text);
@@ -41,7 +41,7 @@ static struct bl_text feature_lines_text_of(const struct bl_json *event, const c
     return bl_json_text(bl_json_get(event, bl_text_from(key)));
 }
 
-/* `before` and the text, if there is one. True: there is. */
+/* Adds `before` and the text if there is one. Returns whether there is. */
 static bool feature_lines_add_text(struct bl_buffer *out, const char *before,
                                    const struct bl_json *event, const char *key)
 {
@@ -65,7 +65,6 @@ static void feature_lines_add_count(struct bl_buffer *out, size_t count, const c
     bl_buffer_printf(out, "%zu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
-/* "2400 s", "0.5 s". */
 static bool add_seconds(struct bl_buffer *out, const char *before, const struct bl_json *event,
                         const char *key)
 {
@@ -74,8 +73,7 @@ static bool add_seconds(struct bl_buffer *out, const char *before, const struct 
 
     if (!feature_lines_number_of(event, key, &seconds))
         return false;
-    size_t size = bl_json_format_double(seconds, text);
-    bl_buffer_printf(out, "%s%.*s s", before, (int)size, text);
+    bl_buffer_printf(out, "%s%s", before, feature_duration_text(seconds, text));
     return true;
 }
 
@@ -91,7 +89,7 @@ static void add_ms(struct bl_buffer *out, const char *before, const struct bl_js
     bl_buffer_printf(out, "%s%s", before, text);
 }
 
-/* Elements that are texts, or objects with an id, a path or a name. */
+/* Returns the text of an element: a text, or an object with an id, a path or a name. */
 static struct bl_text element_text(const struct bl_json *element)
 {
     static const char *const keys[] = {"id", "path", "file", "name", "message"};
@@ -138,9 +136,9 @@ static void say_started(const struct bl_json *event, struct bl_buffer *out)
 {
     bool resumed = bl_json_boolean(bl_json_get(event, BL_TEXT("resumed")), false);
 
-    bl_buffer_append(out, resumed ? BL_TEXT("goes on") : BL_TEXT("started"));
+    bl_buffer_append(out, resumed ? BL_TEXT("resumed") : BL_TEXT("started"));
     add_commit(out, " at ", event, "base_commit");
-    feature_lines_add_list(out, "; done before: ", event, "already");
+    feature_lines_add_list(out, "; already done: ", event, "already");
 }
 
 static void say_plan_changed(const struct bl_json *event, struct bl_buffer *out)
@@ -258,7 +256,7 @@ static void say_commit(const struct bl_json *event, struct bl_buffer *out)
         bl_buffer_printf(out, " (%.0f file%s)", count, (int)count == 1 ? "" : "s");
 }
 
-/* passed, failed or absent, and why. */
+/* Adds passed, failed or absent, and the reason. */
 static void add_value(const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_text why = feature_lines_text_of(event, "why"),
@@ -266,7 +264,7 @@ static void add_value(const struct bl_json *event, struct bl_buffer *out)
 
     feature_lines_add_text(out, " ", event, "value");
     add_ms(out, " after ", event, "ms");
-    /* "Verification failed: …" stands before it already. */
+    /* Skip "Verification failed:", which repeats the words before it. */
     if (bl_text_split(&rest, ':', &why) && rest.size > 0 && value.size > 0 &&
         why.size > value.size &&
         memcmp(why.data + why.size - value.size, value.data, value.size) == 0) {
@@ -302,7 +300,7 @@ static void say_verdict(const struct bl_json *event, struct bl_buffer *out)
 
     bl_buffer_append(out, BL_TEXT("verdict"));
     if (!feature_lines_add_text(out, ": ", holder, "decision")) {
-        bl_buffer_append(out, BL_TEXT(" is not valid"));
+        bl_buffer_append(out, BL_TEXT(" is invalid"));
         feature_lines_add_text(out, ": ", event, "refused");
     }
     if (bl_json_is(issues, BL_JSON_ARRAY) && bl_json_size(issues) > 0) {
@@ -317,7 +315,7 @@ static void say_verdict(const struct bl_json *event, struct bl_buffer *out)
 
 static void say_grace(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("deadline reached, the Coach has a grace"));
+    bl_buffer_append(out, BL_TEXT("deadline reached, the Coach has a grace period"));
     add_seconds(out, " of ", event, "grace_s");
 }
 
@@ -344,7 +342,7 @@ static void say_task_ended(const struct bl_json *event, struct bl_buffer *out)
         feature_put_safe(out, state);
     else
         bl_buffer_append(out, BL_TEXT("ended"));
-    /* What the state says already is not said twice. */
+    /* Omit a decision that only repeats the state. */
     if (decision.size > 0 && !bl_text_equal(decision, state) &&
         !bl_text_equal(decision, BL_TEXT("timeout")))
         feature_lines_add_text(out, ", ", event, "decision");
@@ -368,37 +366,38 @@ static void say_conflict(const struct bl_json *event, struct bl_buffer *out)
 
 static void say_draining(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("no new phase begins"));
+    bl_buffer_append(out, BL_TEXT("no new phase starts"));
     if (!feature_lines_add_text(out, " (", event, "origin"))
         bl_buffer_append(out, BL_TEXT(" ("));
     else
         bl_buffer_append(out, BL_TEXT("; "));
-    if (!add_seconds(out, "what runs has ", event, "drain_s"))
-        bl_buffer_append(out, BL_TEXT("what runs may end"));
+    if (!add_seconds(out, "running phases have ", event, "drain_s"))
+        bl_buffer_append(out, BL_TEXT("running phases may end"));
     bl_buffer_append_byte(out, ')');
 }
 
 static void say_paused(const struct bl_json *event, struct bl_buffer *out)
 {
     (void)event;
-    bl_buffer_append(out, BL_TEXT("paused: no new phase begins"));
+    bl_buffer_append(out, BL_TEXT("paused: no new phase starts"));
 }
 
 static void say_resumed(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("goes on"));
+    bl_buffer_append(out, BL_TEXT("resumed"));
     add_seconds(out, " after ", event, "held_s");
 }
 
 static void say_stale(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("another belay has the feature now; this one writes no more"));
+    bl_buffer_append(out,
+                     BL_TEXT("another belay process owns the feature now; this one stops writing"));
     feature_lines_add_text(out, ": ", event, "message");
 }
 
 static void say_rescue(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("kept aside"));
+    bl_buffer_append(out, BL_TEXT("rescued"));
     feature_lines_add_text(out, ": ", event, "ref");
     add_commit(out, " at ", event, "commit");
     feature_lines_add_text(out, ", worktree ", event, "worktree");
@@ -420,7 +419,7 @@ static void say_feature_ended(const struct bl_json *event, struct bl_buffer *out
 
 static void say_cancel(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("stop asked for"));
+    bl_buffer_append(out, BL_TEXT("stop requested"));
     feature_lines_add_text(out, ": ", event, "reason");
     feature_lines_add_text(out, " by ", event, "origin");
 }
@@ -464,7 +463,7 @@ static void say_tool_ended(const struct bl_json *event, struct bl_buffer *out)
 
 static void feature_lines_say_retry(const struct bl_json *event, struct bl_buffer *out)
 {
-    bl_buffer_append(out, BL_TEXT("the model is asked again"));
+    bl_buffer_append(out, BL_TEXT("retrying the model"));
     feature_lines_add_text(out, ": ", event, "reason");
 }
 
@@ -516,7 +515,7 @@ bool feature_event_has_line(struct bl_text type)
     return false;
 }
 
-/* "18:50:07 TASK-AUTH-001 turn 2 player: ": when, who and where. */
+/* Adds time and place: "18:50:07 TASK-AUTH-001 turn 2 player: ". */
 static void add_place(const struct bl_json *event, struct bl_buffer *out)
 {
     struct bl_text time = feature_lines_text_of(event, "time");

@@ -1,4 +1,4 @@
-/* `belay feature list`: a line a feature, from what the store has of it. */
+/* `belay feature list`: one line per feature, from the store. */
 #include "feature.h"
 
 #include <inttypes.h>
@@ -13,20 +13,20 @@
 /* A row of the list. */
 struct item {
     const struct bl_store_feature_summary *summary;
-    const struct bl_json *record; /* NULL: none that can be read */
+    const struct bl_json *record; /* NULL: not readable */
     const char *state;
-    int64_t done; /* negative: not known */
+    int64_t done; /* negative: unknown */
     int64_t total;
     double age_s;
     struct bl_spent spent;
     bool spent_known;
-    /* Of the summary. */
+    /* From the summary. */
     const char *id;
     const char *name;
     const char *repository;
     int64_t created_wall_ns;
     int64_t updated_wall_ns;
-    const char *owner; /* NULL: it is not held */
+    const char *owner; /* NULL: no owner */
 };
 
 struct listing {
@@ -39,7 +39,7 @@ struct listing {
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* One whose runner has died says what it last wrote. */
+/* Returns the state. If the runner died, the recorded state is outdated. */
 static const char *feature_list_state_of(const struct item *item)
 {
     static const char *const live[] = {"running", "draining", "paused"};
@@ -146,7 +146,7 @@ static void feature_list_put_cell(struct bl_buffer *out, const char *text, size_
     end_cell(out, from, width);
 }
 
-/* Cut where it is longer than its column. */
+/* Puts a name, cut to its column. */
 static void feature_list_put_name(struct bl_buffer *out, const char *name)
 {
     struct bl_text text = bl_text_from(name != NULL ? name : UNKNOWN);
@@ -207,8 +207,8 @@ static int feature_list_print_text(const struct listing *listing)
                          all ? "      REPOSITORY" : "");
     else
         bl_buffer_append(&out, all ? BL_TEXT("No features.\n")
-                                   : BL_TEXT("No features of this repository; --all lists those "
-                                             "of every one.\n"));
+                                   : BL_TEXT("No features in this repository; --all lists those "
+                                             "of all repositories.\n"));
     for (size_t i = 0; i < listing->count; i++)
         feature_list_put_item(&out, &listing->items[i], id_width, all);
     return cli_print(listing->options->call, bl_buffer_text(&out), CLI_EXIT_OK);
@@ -216,16 +216,16 @@ static int feature_list_print_text(const struct listing *listing)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static const struct bl_form path_form = {"an absolute path", "^/", NULL};
+const struct bl_form cli_path_form = {"an absolute path", "^/", NULL};
 
 #define BL_RECORD_STRUCT struct item
 static const struct bl_member item_members[] = {
     BL_MEMBER_STRING("feature", id, .form = &cli_feature_id_form),
     BL_MEMBER_STRING("name", name, .nullable = true),
-    BL_MEMBER_STRING("repository", repository, .form = &path_form,
+    BL_MEMBER_STRING("repository", repository, .form = &cli_path_form,
                      .about = "Top folder of its work tree."),
     BL_MEMBER_STRING("state", state, .nullable = true,
-                     .about = "State as in status; null: nothing is on record."),
+                     .about = "State as in status; null: no record."),
     BL_MEMBER_INTEGER("tasks_done", done, .nullable = true, .none = -1,
                       .about = "Tasks that are completed or deferred; null: not known."),
     BL_MEMBER_INTEGER("tasks_total", total, .nullable = true, .none = -1),

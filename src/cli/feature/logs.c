@@ -1,8 +1,10 @@
-/* Design notes.
+/* `belay feature logs`.
  *
- * The journal is a list of events, and what seats and verification printed is kept in records
- * beside it, one for each phase. Here they are told in one order: what a phase printed comes behind
- * the event of its end, and what has no such event comes last. */
+ * Design notes.
+ *
+ * The journal is a list of events. The output of seats and verification is in records beside it,
+ * one per phase. Both are merged into one sequence: the output of a phase follows the event of its
+ * end; output without such an event comes last. */
 #include "feature.h"
 
 #include <inttypes.h>
@@ -20,33 +22,47 @@
 
 struct logs {
     struct feature_work work;
-    struct bl_map told;     /* names of the records of outputs that were */
-    uint64_t after;         /* number of the newest event that was seen */
-    bool ended;             /* it was the feature's end */
-    char day[DAY_SIZE + 1]; /* of the last event that was told */
+    struct bl_map told;     /* names of the output records shown so far */
+    uint64_t after;         /* number of the newest event read */
+    bool ended;             /* that event was the feature's end */
+    char day[DAY_SIZE + 1]; /* of the last event shown */
     int exit_code;          /* not 0: standard output failed */
-    /* Of --json: what goes into the envelope. */
+    /* With --json: contents of the envelope. */
     struct bl_buffer events;
     struct bl_buffer printed;
     bool cut; /* there was more */
 };
 
-/* ---- What is wanted -------------------------------------------------------------------------- */
+/* ---- Selection ------------------------------------------------------------------------------- */
 
-static struct bl_text logs_member(const struct bl_json *value, const char *key)
+/* The common members of an event and an output; with `type`, an output as a line of a stream. */
+struct logs_line {
+    struct bl_text type;
+    struct bl_text time;
+    struct bl_phase_output of;
+};
+
+#define BL_RECORD_STRUCT struct logs_line
+static const struct bl_member line_members[] = {
+    BL_MEMBER_TEXT("type", type),
+    BL_MEMBER_TEXT("time", time, .optional = true),
+    BL_MEMBER_EMBED(of, &bl_phase_output_record),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record line_record = BL_RECORD("line", struct logs_line, line_members);
+
+/* Returns false if the text is not JSON. */
+static bool logs_read(struct bl_arena *arena, struct bl_text json, const struct bl_json **ret_value,
+                      struct logs_line *line)
 {
-    return bl_json_text(bl_json_get(value, bl_text_from(key)));
+    if (bl_json_read(arena, json, NULL, ret_value, NULL) != 0)
+        return false;
+    bl_record_take(arena, &line_record, *ret_value, line);
+    return true;
 }
 
-static int64_t logs_number(const struct bl_json *value, const char *key)
-{
-    int64_t count = 0;
-
-    bl_json_int64(bl_json_get(value, bl_text_from(key)), &count);
-    return count;
-}
-
-/* "coach" is also the phase of what the Coach said at its second try, "coach-2". */
+/* Returns whether a phase matches. "coach" also matches "coach-2", the Coach's second try. */
 static bool same_phase(struct bl_text phase, struct bl_text wanted)
 {
     if (!bl_text_starts_with(phase, wanted))
@@ -54,20 +70,20 @@ static bool same_phase(struct bl_text phase, struct bl_text wanted)
     return phase.size == wanted.size || phase.data[wanted.size] == '-';
 }
 
-static bool logs_is_wanted(const struct logs *logs, const struct bl_json *value)
+static bool logs_is_wanted(const struct logs *logs, const struct bl_phase_output *of)
 {
     const struct feature_options *options = logs->work.options;
     const char *task = logs->work.task;
 
-    if (task != NULL && !bl_text_equal(logs_member(value, "task"), bl_text_from(task)))
+    if (task != NULL && !bl_text_equal(bl_text_from(of->task), bl_text_from(task)))
         return false;
-    if (options->turn > 0 && logs_number(value, "turn") != (int64_t)options->turn)
+    if (options->turn > 0 && of->turn != options->turn)
         return false;
     return options->phase == NULL ||
-           same_phase(logs_member(value, "phase"), bl_text_from(options->phase));
+           same_phase(bl_text_from(of->phase), bl_text_from(options->phase));
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Printing -------------------------------------------------------------------------------- */
 
 static void print(struct logs *logs, struct bl_text text)
 {
@@ -75,7 +91,7 @@ static void print(struct logs *logs, struct bl_text text)
         logs->exit_code = cli_print(logs->work.options->call, text, CLI_EXIT_OK);
 }
 
-/* One more element of an array of the envelope. */
+/* Adds an element to an array of the envelope. */
 static void logs_keep(struct logs *logs, struct bl_buffer *array, struct bl_text json)
 {
     if (logs->cut || logs->events.size + logs->printed.size + json.size > ANSWER_MAX) {
@@ -96,10 +112,10 @@ static void logs_print_line(struct logs *logs, struct bl_text json)
     print(logs, bl_buffer_text(&line));
 }
 
-/* Each line of it behind a mark, so that nobody takes it for an event. */
-static void print_output_text(struct logs *logs, const struct bl_json *value)
+/* Prints output with a mark before each line, so that no line looks like an event. */
+static void print_output_text(struct logs *logs, struct bl_text rest)
 {
-    struct bl_text rest = logs_member(value, "text"), line;
+    struct bl_text line;
     BL_AUTO_BUFFER(out, LINES_MAX);
 
     while (bl_text_split(&rest, '\n', &line)) {
@@ -112,28 +128,28 @@ static void print_output_text(struct logs *logs, const struct bl_json *value)
     print(logs, bl_buffer_text(&out));
 }
 
-static void print_output_line(struct logs *logs, const struct bl_json *value)
+/* Prints the number of a Coach's further try after an invalid verdict. */
+static void logs_print_try(struct logs *logs, struct bl_text phase)
 {
-    struct bl_json_writer writer;
-    BL_AUTO_BUFFER(line, LINES_MAX);
+    const char *dash = phase.size > 0 ? memrchr(phase.data, '-', phase.size) : NULL;
+    BL_AUTO_BUFFER(line, 256);
 
-    bl_json_writer_init(&writer, &line);
-    bl_json_write_object(&writer);
-    bl_json_put_string(&writer, "type", "output");
-    BL_JSON_MEMBERS (key, value) {
-        bl_json_write_key(&writer, bl_json_text(key));
-        bl_json_write_value(&writer, key + 1);
-    }
-    bl_json_write_end(&writer);
-    if (bl_json_writer_done(&writer) == 0)
-        logs_print_line(logs, bl_buffer_text(&line));
+    if (dash == NULL)
+        return;
+    bl_buffer_append(&line, BL_TEXT("    try "));
+    feature_put_safe(&line,
+                     (struct bl_text){dash + 1, phase.size - (size_t)(dash + 1 - phase.data)});
+    bl_buffer_append_byte(&line, ':');
+    logs_print_line(logs, bl_buffer_text(&line));
 }
 
-/* `headed`: no event says whose it is. */
-static void logs_tell_output(struct logs *logs, struct bl_text json, const struct bl_json *value,
+/* Prints an output; `headed`: with a heading, because no event precedes it. */
+static void logs_tell_output(struct logs *logs, struct bl_text json, struct logs_line *line,
                              bool headed)
 {
     enum cli_format format = logs->work.options->call->format;
+    const struct bl_phase_output *of = &line->of;
+    BL_AUTO_ARENA(arena);
     struct bl_buffer head;
 
     if (format == CLI_FORMAT_JSON) {
@@ -141,22 +157,24 @@ static void logs_tell_output(struct logs *logs, struct bl_text json, const struc
         return;
     }
     if (format == CLI_FORMAT_STREAM_JSON) {
-        print_output_line(logs, value);
+        line->type = BL_TEXT("output");
+        logs_print_line(logs, bl_record_text(&arena, &line_record, line));
         return;
     }
     if (headed) {
         bl_buffer_init(&head, LINES_MAX);
-        feature_put_safe(&head, logs_member(value, "task"));
-        bl_buffer_printf(&head, ", attempt %" PRId64 ", turn %" PRId64 ", ",
-                         logs_number(value, "attempt"), logs_number(value, "turn"));
-        feature_put_safe(&head, logs_member(value, "phase"));
+        feature_put_safe(&head, bl_text_from(of->task));
+        bl_buffer_printf(&head, ", attempt %" PRIu32 ", turn %" PRIu32 ", ", of->attempt, of->turn);
+        feature_put_safe(&head, bl_text_from(of->phase));
         logs_print_line(logs, bl_buffer_text(&head));
         bl_buffer_done(&head);
+    } else {
+        logs_print_try(logs, bl_text_from(of->phase));
     }
-    print_output_text(logs, value);
+    print_output_text(logs, of->text);
 }
 
-/* Lines have the time of day: a journal may be of several. */
+/* Prints the date when it changes: lines only have the time of day. */
 static void print_day(struct logs *logs, struct bl_text time)
 {
     struct bl_text day = bl_utf8_cut(time, DAY_SIZE);
@@ -167,7 +185,8 @@ static void print_day(struct logs *logs, struct bl_text time)
     logs_print_line(logs, bl_text_from(logs->day));
 }
 
-static void tell_event(struct logs *logs, struct bl_text json, const struct bl_json *event)
+static void tell_event(struct logs *logs, struct bl_text json, const struct bl_json *event,
+                       const struct logs_line *read)
 {
     enum cli_format format = logs->work.options->call->format;
     BL_AUTO_BUFFER(line, LINES_MAX);
@@ -180,16 +199,16 @@ static void tell_event(struct logs *logs, struct bl_text json, const struct bl_j
         logs_keep(logs, &logs->events, json);
         return;
     }
-    feature_event_line(logs_member(event, "type"), event, &line);
+    feature_event_line(read->type, event, &line);
     if (line.size > 0) {
-        print_day(logs, logs_member(event, "time"));
+        print_day(logs, read->time);
         print(logs, bl_buffer_text(&line));
     }
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Outputs whose names begin so, of that phase (empty: of all), that were not told yet. */
+/* Prints outputs not shown yet, selected by the prefix of their names and by phase (empty: all). */
 static int tell_outputs(struct logs *logs, const char *prefix, struct bl_text phase, bool headed)
 {
     struct feature_work *work = &logs->work;
@@ -205,30 +224,30 @@ static int tell_outputs(struct logs *logs, const char *prefix, struct bl_text ph
     BL_LIST_EACH (link, &records) {
         const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
         const struct bl_json *value;
+        struct logs_line line;
         if (bl_map_has(&logs->told, bl_text_from(record->name)) ||
-            bl_json_read(&arena, record->json, NULL, &value, NULL) != 0 ||
-            !logs_is_wanted(logs, value) ||
-            (phase.size > 0 && !same_phase(logs_member(value, "phase"), phase)))
+            !logs_read(&arena, record->json, &value, &line) || !logs_is_wanted(logs, &line.of) ||
+            (phase.size > 0 && !same_phase(bl_text_from(line.of.phase), phase)))
             continue;
         bl_map_set(&logs->told, bl_text_from(record->name), logs, NULL);
-        logs_tell_output(logs, record->json, value, headed);
+        logs_tell_output(logs, record->json, &line, headed);
     }
     bl_arena_done(&arena);
     return 0;
 }
 
-/* What the phase that has just ended had printed. */
-static int tell_outputs_of(struct logs *logs, const struct bl_json *event)
+/* Prints the output of the phase that has just ended. */
+static int tell_outputs_of(struct logs *logs, const struct bl_phase_output *of)
 {
     char prefix[200];
 
-    snprintf(prefix, sizeof prefix, "output/%.64s/%03" PRId64 "/%04" PRId64 "/",
-             logs_member(event, "task").size > 0 ? logs_member(event, "task").data : "",
-             logs_number(event, "attempt"), logs_number(event, "turn"));
-    return tell_outputs(logs, prefix, logs_member(event, "phase"), false);
+    snprintf(prefix, sizeof prefix, "output/%.64s/%03" PRIu32 "/%04" PRIu32 "/",
+             of->task != NULL ? of->task : "", of->attempt, of->turn);
+    return tell_outputs(logs, prefix, bl_text_from(of->phase), false);
 }
 
-/* What is left: of phases whose end is in no event. A task at a time, since it may be much. */
+/* Prints the remaining output, of phases without an event of their end. One task at a time, because
+ * it may be large. */
 static int tell_outputs_left(struct logs *logs)
 {
     struct feature_work *work = &logs->work;
@@ -251,26 +270,26 @@ static int tell_outputs_left(struct logs *logs)
 static int logs_take_event(struct logs *logs, const struct bl_row *record)
 {
     const struct bl_json *event;
+    struct logs_line line;
     struct bl_arena arena = {0};
     int64_t name = 0;
     int code = 0;
 
     if (bl_text_to_int64(bl_text_from(record->name), &name) == 0 && name > 0)
         logs->after = (uint64_t)name;
-    if (bl_json_read(&arena, record->json, NULL, &event, NULL) == 0) {
-        struct bl_text type = logs_member(event, "type");
-        logs->ended = bl_text_equal(type, BL_TEXT("feature_ended"));
-        if (logs_is_wanted(logs, event)) {
-            tell_event(logs, record->json, event);
-            if (bl_text_equal(type, BL_TEXT("phase_ended")))
-                code = tell_outputs_of(logs, event);
+    if (logs_read(&arena, record->json, &event, &line)) {
+        logs->ended = bl_text_is(line.type, "feature_ended");
+        if (logs_is_wanted(logs, &line.of)) {
+            tell_event(logs, record->json, event, &line);
+            if (bl_text_is(line.type, "phase_ended"))
+                code = tell_outputs_of(logs, &line.of);
         }
     }
     bl_arena_done(&arena);
     return code;
 }
 
-/* All that are new. */
+/* Takes all new events. */
 static int logs_take_events(struct logs *logs)
 {
     struct feature_work *work = &logs->work;
@@ -298,7 +317,7 @@ static int logs_take_events(struct logs *logs)
     return code;
 }
 
-/* ---- The walk -------------------------------------------------------------------------------- */
+/* ---- Following ------------------------------------------------------------------------------- */
 
 static bool logs_reader_is_gone(void)
 {
@@ -320,8 +339,8 @@ static int logs_is_held(struct logs *logs, bool *ret_held)
     return code;
 }
 
-/* Until the feature has ended, or nobody runs it: who has it is looked at before the events, so
- * that what the last runner has written is told. */
+/* Follows until the feature has ended or has no owner. The owner is read before the events, so that
+ * the last events of a runner are not missed. */
 static int logs_follow(struct logs *logs)
 {
     bool held = true;
@@ -355,35 +374,15 @@ static int logs_main(void *argument)
     return code;
 }
 
-/* What a seat or verification has printed. */
-struct logs_output {
-    const char *task;
-    uint64_t attempt;
-    uint64_t turn;
-    const char *phase;
-    const char *text;
-};
-
-#define BL_RECORD_STRUCT struct logs_output
-static const struct bl_member output_members[] = {
-    BL_MEMBER_STRING("task", task, .form = &cli_feature_id_form),
-    BL_MEMBER_INTEGER("attempt", attempt),
-    BL_MEMBER_INTEGER("turn", turn),
-    BL_MEMBER_STRING("phase", phase, .least = 1),
-    BL_MEMBER_STRING("text", text),
-    BL_MEMBER_END,
-};
-#undef BL_RECORD_STRUCT
-static const struct bl_record output_record =
-    BL_RECORD("output", struct logs_output, output_members);
-static const struct bl_member output_element = BL_ELEMENT(struct logs_output, &output_record);
+static const struct bl_member output_element =
+    BL_ELEMENT(struct bl_phase_output, &bl_phase_output_record);
 
 struct logs_view {
     const char *feature;
     const char *task;
-    bool whole; /* it holds what a stream tells line by line */
+    bool whole; /* the envelope contains what a stream prints as lines */
     const struct bl_json *const *events;
-    const struct logs_output *outputs;
+    const struct bl_phase_output *outputs;
     size_t count; /* 0: both are JSON already */
     struct bl_text events_json;
     struct bl_text outputs_json;
@@ -403,7 +402,7 @@ static const struct bl_member logs_members[] = {
                     .about = "Output of seats and verification; in stream-json a line of type "
                              "output each."),
     BL_MEMBER_BOOLEAN("truncated", cut, .optional = true, BL_KNOWN(whole),
-                      .about = "True: there was more than an envelope holds."),
+                      .about = "True: there was more than fits in an envelope."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT

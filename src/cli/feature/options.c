@@ -1,12 +1,15 @@
 #include "feature.h"
 
+#include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "cli/table/commands.h"
 
 #define DURATION_NS_MAX (7 * 24 * 3600 * BL_NS_PER_S)
 #define TASKS_MAX       64u
+#define PLANS_SHOWN     5u
 
 const char *feature_verb_name(enum feature_verb verb)
 {
@@ -15,7 +18,7 @@ const char *feature_verb_name(enum feature_verb verb)
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
-/* Ids of features and tasks have one form. */
+/* Ids of features and tasks have the same form. */
 static bool feature_options_is_id(struct bl_text text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -27,7 +30,7 @@ static bool feature_options_is_id(struct bl_text text)
     return text.size > 0 && text.size < BL_PLAN_ID_SIZE;
 }
 
-/* Each once. */
+/* Removes duplicates. */
 static int feature_options_check_tasks(struct feature_options *options, struct bl_error *error)
 {
     size_t count = 0;
@@ -52,15 +55,16 @@ static int feature_options_check_tasks(struct feature_options *options, struct b
                         "at most %u tasks can be named with --task", TASKS_MAX);
 }
 
-/* ---- What it is about ------------------------------------------------------------------------ */
+/* ---- The name -------------------------------------------------------------------------------- */
 
-/* FEAT/TASK, or the path of a plan and a task behind it; a file of that name is a path. */
+/* Splits FEAT/TASK, or the path of a plan with a task after it. An existing file of that name is a
+ * path. */
 static void split_name(struct feature_options *options)
 {
     const char *slash = options->name != NULL ? strrchr(options->name, '/') : NULL;
 
-    if (slash == NULL || !feature_options_is_id(bl_text_from(slash + 1)) ||
-        access(options->name, F_OK) == 0)
+    if (options->verb == FEATURE_NEW || slash == NULL ||
+        !feature_options_is_id(bl_text_from(slash + 1)) || access(options->name, F_OK) == 0)
         return;
     struct bl_text before = {options->name, (size_t)(slash - options->name)};
     if (feature_options_is_id(before) || bl_text_ends_with(before, BL_TEXT(".yaml")) ||
@@ -68,13 +72,72 @@ static void split_name(struct feature_options *options)
         options->task = slash + 1;
 }
 
-static int refuse_name(const struct feature_options *options, const char *target,
-                       const char *message, const char *hint, struct bl_error *error)
+/* Refuses a name such as "Login page", with the id it may mean in the hint. */
+static int check_new_id(const struct feature_options *options, struct bl_error *error)
 {
-    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", target,
-                 "'feature %s' %s", feature_verb_name(options->verb), message);
-    bl_error_hint(error, "%s", hint);
+    char expected[200], id[BL_PLAN_ID_SIZE] = "FEAT-";
+    size_t size = strlen(id);
+
+    if (options->verb != FEATURE_NEW || feature_options_is_id(bl_text_from(options->name)))
+        return 0;
+    for (const char *c = options->name; *c != '\0' && size + 1 < sizeof id; c++) {
+        if (isalnum((unsigned char)*c))
+            id[size++] = (char)toupper((unsigned char)*c);
+        else if (id[size - 1] != '-')
+            id[size++] = '-';
+    }
+    while (size > 0 && id[size - 1] == '-')
+        size--;
+    snprintf(expected, sizeof expected, "an id of A-Z, a-z, 0-9, _ and -, such as %.*s",
+             size > strlen("FEAT-") ? (int)size : (int)strlen("FEAT-LOGIN"),
+             size > strlen("FEAT-") ? id : "FEAT-LOGIN");
+    return cli_value_refuse("FEAT", options->name, expected, error);
+}
+
+/* Refuses a task where a whole feature is needed. */
+static int refuse_task(const struct feature_options *options, struct bl_error *error)
+{
+    const char *verb = feature_verb_name(options->verb);
+    struct bl_text feature = {options->name, (size_t)(options->task - options->name) - 1};
+
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", options->name,
+                 "'feature %s' takes a whole feature, but '%s' names task '%s'", verb,
+                 options->name, options->task);
+    if (options->verb == FEATURE_RUN)
+        bl_error_hint(error,
+                      "to run only that task: belay feature run " BL_TEXT_FORMAT " --task %s",
+                      BL_TEXT_ARG(feature), options->task);
+    else
+        bl_error_hint(error, "omit the task: belay feature %s " BL_TEXT_FORMAT, verb,
+                      BL_TEXT_ARG(feature));
     return BL_EINVAL;
+}
+
+/* Lists the plans in the hint if the name is missing. */
+static int list_plans(const struct feature_options *options, int code, struct bl_error *error)
+{
+    char directory[PATH_MAX];
+    const char *top, *const *ids;
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(text, 400);
+    size_t i = 0;
+
+    bool wanted = options->name == NULL && error->target[0] != '\0' &&
+                  strcmp(error->target, "FEAT") == 0 &&
+                  (options->verb == FEATURE_VALIDATE || options->verb == FEATURE_RUN);
+    if (!wanted || getcwd(directory, sizeof directory) == NULL ||
+        bl_plan_repository(&arena, directory, &top, NULL) != 0)
+        return code;
+    ids = bl_plan_ids(&arena, top);
+    for (; ids[i] != NULL && i < PLANS_SHOWN; i++)
+        bl_buffer_printf(&text, "%s%s", i > 0 ? ", " : "", ids[i]);
+    if (i == 0)
+        return code;
+    error->hint[0] = '\0';
+    bl_error_hint(
+        error, "use the id of a feature, or the path of its plan; plans here: " BL_TEXT_FORMAT "%s",
+        BL_TEXT_ARG(bl_buffer_text(&text)), ids[i] != NULL ? ", …" : "");
+    return code;
 }
 
 static int check_name(const struct feature_options *options, struct bl_error *error)
@@ -84,17 +147,16 @@ static int check_name(const struct feature_options *options, struct bl_error *er
                  verb == FEATURE_CLEAN || verb == FEATURE_REPORT;
 
     if (whole && options->task != NULL)
-        return refuse_name(options, options->name, "is about a whole feature",
-                           verb == FEATURE_RUN ? "use --task to run some tasks alone"
-                                               : "leave the task out",
-                           error);
-    if (options->task != NULL && options->task_count > 0)
-        return refuse_name(options, "--task", "has its task by name and by --task",
-                           "give one of them", error);
-    return 0;
+        return refuse_task(options, error);
+    if (options->task == NULL || options->task_count == 0)
+        return 0;
+    bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--task",
+                 "'feature %s' got a task in its name and with --task", feature_verb_name(verb));
+    bl_error_hint(error, "use only one of them");
+    return BL_EINVAL;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- All options ----------------------------------------------------------------------------- */
 
 static int feature_options_settle(struct feature_options *options, struct bl_error *error)
 {
@@ -103,14 +165,14 @@ static int feature_options_settle(struct feature_options *options, struct bl_err
     options->directory = directory;
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the directory", NULL,
-                            "the current folder is gone");
+                            "the current folder does not exist");
     if (options->verb == FEATURE_VALIDATE)
         return 0;
     return options->store != NULL ? 0
                                   : bl_store_default_path(&options->arena, &options->store, error);
 }
 
-/* "+10m" */
+/* Checks a value like "+10m". */
 static int check_longer(struct feature_options *options, struct bl_error *error)
 {
     const char *value = options->longer;
@@ -134,9 +196,11 @@ int feature_options_read(struct cli_call *call, struct feature_options *options,
     *options = (struct feature_options){.call = call};
     int code = cli_options_read(call, options, &options->arena, error);
     if (code != 0)
-        return code;
+        return code == CLI_OPTION_HELP ? code : list_plans(options, code, error);
     split_name(options);
-    code = feature_options_check_tasks(options, error);
+    code = check_new_id(options, error);
+    if (code == 0)
+        code = feature_options_check_tasks(options, error);
     if (code == 0)
         code = check_name(options, error);
     if (code == 0)

@@ -1,4 +1,5 @@
-/* `belay feature report`: as text, or as one HTML file that is there whole or not at all. */
+/* `belay feature report`: as text, or as one HTML file, which is written completely or not at
+ * all. */
 #include "feature.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 struct reporting {
     struct feature_work work;
     struct bl_buffer report;
-    const char *file; /* where it is; NULL: nowhere */
+    const char *file; /* path of the written file; NULL: none */
 };
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -34,7 +35,7 @@ static int feature_report_write_all(int fd, struct bl_text text)
     return 0;
 }
 
-/* A device or a pipe takes it as it comes: nothing may take the place of one. */
+/* Writes directly to a device or a pipe, which must not be replaced. */
 static int write_through(const char *path, struct bl_text text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -45,15 +46,9 @@ static int write_through(const char *path, struct bl_text text)
     return failed;
 }
 
-/* Under another name beside it, and then in its place. */
-static int write_beside(struct bl_arena *arena, const char *path, struct bl_text text)
+int feature_write_new(const char *path, struct bl_text text)
 {
-    uint64_t random;
-
-    bl_random_bytes(&random, sizeof random);
-    const char *beside =
-        bl_arena_printf(arena, "%s.%016llx", path, (unsigned long long)random).data;
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
     int failed = feature_report_write_all(fd, text);
@@ -61,10 +56,24 @@ static int write_beside(struct bl_arena *arena, const char *path, struct bl_text
         failed = errno;
     if (close(fd) < 0 && failed == 0)
         failed = errno;
-    if (failed == 0 && rename(beside, path) < 0)
-        failed = errno;
     if (failed != 0)
+        unlink(path);
+    return failed;
+}
+
+/* Writes under another name, then renames. */
+static int write_beside(struct bl_arena *arena, const char *path, struct bl_text text)
+{
+    uint64_t random;
+
+    bl_random_bytes(&random, sizeof random);
+    const char *beside =
+        bl_arena_printf(arena, "%s.%016llx", path, (unsigned long long)random).data;
+    int failed = feature_write_new(beside, text);
+    if (failed == 0 && rename(beside, path) < 0) {
+        failed = errno;
         unlink(beside);
+    }
     return failed;
 }
 
@@ -78,7 +87,7 @@ static int write_file(struct reporting *reporting)
     int failed;
 
     there = stat(path, &status) == 0;
-    /* Where a link points to, there it is to be. */
+    /* Replace the target of a link, not the link. */
     char *real = there ? realpath(path, NULL) : NULL;
     if (there && S_ISDIR(status.st_mode))
         failed = EISDIR;
@@ -119,8 +128,7 @@ static int report_main(void *argument)
                                        : bl_feature_report_text(work->view, &reporting->report);
     if (code != 0)
         return bl_error_set(&work->error, code, BL_KIND_FEATURE, "make the report", work->id,
-                            "the report of %s could not be made: %s", work->id,
-                            bl_error_text(code));
+                            "cannot make the report of %s: %s", work->id, bl_error_text(code));
     return to_output(work->options) ? 0 : write_file(reporting);
 }
 
@@ -135,7 +143,7 @@ struct report_view {
 static const struct bl_member report_members[] = {
     BL_MEMBER_STRING("feature", feature, .form = &cli_feature_id_form),
     BL_MEMBER_STRING("file", file, .nullable = true,
-                     .about = "Path of the HTML file; null: the report is here."),
+                     .about = "Path of the HTML file; null: the report is in this answer."),
     BL_MEMBER_TEXT("text", text, .optional = true, .about = "Without --html."),
     BL_MEMBER_TEXT("html", html, .optional = true, .about = "With --html -."),
     BL_MEMBER_END,
@@ -161,7 +169,7 @@ static int feature_report_print_text(const struct reporting *reporting)
 
     if (reporting->file == NULL)
         return cli_print(call, bl_buffer_text(&reporting->report), CLI_EXIT_OK);
-    bl_buffer_append(&line, BL_TEXT("The report is "));
+    bl_buffer_append(&line, BL_TEXT("Wrote the report to "));
     bl_buffer_append(&line, bl_text_from(reporting->file));
     bl_buffer_append_byte(&line, '\n');
     return cli_print(call, bl_buffer_text(&line), CLI_EXIT_OK);

@@ -1,13 +1,15 @@
-/* Design notes.
+/* `belay feature run`, `resume` and `retry`.
  *
- * One fiber does it all: reads, opens, runs, answers. Around it stand the listeners for signals,
- * the writer of standard output, the control socket and the display. Whoever wants it to end (a
- * signal, a reader that goes) stops `asked`, which the work itself does not run in: a fiber then
- * tells the feature to drain, because that is a wish and no stop yet. Until the feature is open
- * there is nothing to drain, and what reads and opens runs in `asked`.
+ * Design notes.
  *
- * Events must not wait for a reader. What nobody takes is counted and left out; the journal in the
- * store has all of it. */
+ * One fiber does it all: it reads, opens, runs and answers. Beside it are the signal listeners, the
+ * writer of standard output, the control socket and the display. A request to end (a signal, a
+ * closed output) stops `asked`. The run itself is not in that scope: a fiber tells the feature to
+ * drain, because the request is not a stop yet. Until the feature is open there is nothing to
+ * drain, so reading and opening run in `asked`.
+ *
+ * Events must not wait for a reader. Events that no reader takes are counted and dropped; the
+ * journal in the store has all of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -25,7 +27,7 @@ static bool is_text(const struct feature_runner *work)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* A warning that is in no journal, and so has no number. */
+/* A warning that is not in the journal, and so has no number. */
 struct run_notice {
     const char *type;
     int64_t wall_ns;
@@ -49,15 +51,15 @@ static const struct bl_member notice_members[] = {
 static const struct bl_record notice_record =
     BL_RECORD("notice", struct run_notice, notice_members);
 
-/* Lines that were left out are owned up to as soon as somebody reads again. */
+/* Reports dropped lines as soon as the reader continues. */
 static void put_dropped(struct feature_runner *work, struct bl_buffer *out)
 {
     struct bl_json_writer writer;
     char message[120];
 
     snprintf(message, sizeof message,
-             "%llu events are left out here, because nobody read; the journal has them",
-             (unsigned long long)work->dropped);
+             "%llu event%s dropped because the output was not read; the journal has all events",
+             (unsigned long long)work->dropped, work->dropped == 1 ? " was" : "s were");
     if (is_text(work)) {
         bl_buffer_printf(out, "… %s\n", message);
         return;
@@ -96,6 +98,9 @@ static void feature_run_write_line(struct feature_runner *work, struct bl_text t
     if (bl_json_read(&arena, json, NULL, &event, NULL) == 0) {
         if (work->dropped > 0)
             put_dropped(work, &out);
+        if (bl_text_is(type, "warning"))
+            bl_map_set(&work->warned, bl_json_text(bl_json_get(event, BL_TEXT("message"))), work,
+                       NULL);
         feature_event_line(type, event, &out);
         offer(work, &out);
     }
@@ -118,16 +123,16 @@ static void feature_run_take_event(void *context, struct bl_text type, struct bl
     offer(work, &out);
 }
 
-/* ---- The wish to end ------------------------------------------------------------------------- */
+/* ---- Requests to end ------------------------------------------------------------------------- */
 
-static void take_wish(struct bl_stop_hook *hook, struct bl_scope *scope)
+static void take_request(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct feature_runner *work = BL_CONTAINER(hook, struct feature_runner, stopped);
     struct bl_stop stop;
 
     bl_scope_stop_read(scope, &stop);
-    bl_scope_stop(&work->patience, stop.reason, stop.origin);
-    bl_semaphore_give(&work->wish);
+    bl_scope_stop(&work->output_scope, stop.reason, stop.origin);
+    bl_semaphore_give(&work->requests);
 }
 
 static void tell_feature(struct feature_runner *work)
@@ -146,7 +151,7 @@ static void feature_run_hurry(void *context)
     struct feature_runner *work = context;
     struct bl_stop stop;
 
-    work->impatient = true;
+    work->hurried = true;
     if (!work->running)
         return;
     tell_feature(work);
@@ -154,16 +159,16 @@ static void feature_run_hurry(void *context)
     bl_feature_hurry(work->feature, stop.reason, stop.origin);
 }
 
-/* Begins to run when the feature does: what was asked for before is told then. */
-static int wish_main(void *argument)
+/* Runs from the start of the feature: requests made earlier are told then. */
+static int feature_run_request_main(void *argument)
 {
     struct feature_runner *work = argument;
-    int code = bl_semaphore_take(&work->wish);
+    int code = bl_semaphore_take(&work->requests);
 
     if (code != 0 || !work->running)
         return code;
     tell_feature(work);
-    if (work->impatient)
+    if (work->hurried)
         feature_run_hurry(work);
     return 0;
 }
@@ -188,21 +193,22 @@ static void feature_run_say_banner(struct feature_runner *work, const struct bl_
         return;
     if (bl_feature_live(work->feature, &arena, &view, &unused) != 0)
         view = NULL;
-    feature_banner_text(work->preparation->plan, &work->options->overrides, view, &out);
+    feature_banner_text(work->preparation->plan, &work->options->overrides, view, &work->warned,
+                        &out);
     BL_LIST_EACH (link, &work->preparation->project.notices)
         put_notice(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
     if (unreachable->code != 0) {
-        struct bl_text text =
-            bl_arena_printf(&arena, "other belays cannot reach this one to stop or pause it: %s",
-                            unreachable->message);
+        struct bl_text text = bl_arena_printf(
+            &arena, "other belay processes cannot reach this one to stop or pause it: %s",
+            unreachable->message);
         put_notice(&out, text);
     }
     cli_stream_say(&work->stream, bl_buffer_text(&out));
     cli_stream_flush(&work->stream);
 }
 
-/* A table where somebody sees it; lines where standard output is no terminal, or no table can be
- * drawn. */
+/* Opens a table on a terminal. Prints lines if standard output is not a terminal, or no table can
+ * be drawn. */
 static struct feature_display *open_display(struct feature_runner *work,
                                             struct bl_nursery *services)
 {
@@ -226,15 +232,15 @@ static void cli_run(struct feature_runner *work)
     struct bl_nursery services;
 
     bl_nursery_init(&services, bl_scope_current());
-    /* One that cannot be made is no reason not to run. */
+    /* A run does not need its control socket. */
     if (bl_control_start(&services, &work->activities, &control, &unreachable) != 0)
         control = NULL;
     else
         feature_methods_offer(control, work->feature);
     feature_run_say_banner(work, &unreachable);
-    int code = bl_nursery_spawn(&services, NULL, "wish", wish_main, work, NULL);
+    int code = bl_nursery_spawn(&services, NULL, "requests", feature_run_request_main, work, NULL);
     struct feature_display *display = open_display(work, &services);
-    /* Without somebody who listens to wishes it must not begin. */
+    /* Without the fiber that takes requests the run must not start. */
     if (code != 0)
         bl_scope_stop(&work->scope, BL_STOP_SHUTDOWN, "no fiber");
     work->running = true;
@@ -246,8 +252,8 @@ static void cli_run(struct feature_runner *work)
     bl_nursery_done(&services);
 }
 
-/* What is on record is what everybody reads; where the store is out of reach, or another's by now,
- * what the runner knows. */
+/* Reads the final state from the store. If the store is unavailable or taken over, uses the
+ * runner's state. */
 static int read_view(struct feature_runner *work, struct bl_error *error)
 {
     const struct bl_plan *plan = work->preparation->plan;
@@ -262,7 +268,7 @@ static int read_view(struct feature_runner *work, struct bl_error *error)
     return bl_feature_live(work->feature, &work->arena, &work->view, error);
 }
 
-/* Before the error that says why. */
+/* Printed before the error. */
 static void say_unsaved(struct feature_runner *work)
 {
     BL_AUTO_BUFFER(unsaved, TEXT_MAX);
@@ -273,7 +279,7 @@ static void say_unsaved(struct feature_runner *work)
                          BL_TEXT_ARG(unsaved));
 }
 
-/* While it is still there to be asked. */
+/* Reads the final state while the feature is still open, and closes it. */
 static void close_feature(struct feature_runner *work)
 {
     const struct bl_error *failure = bl_feature_error(work->feature);
@@ -290,7 +296,7 @@ static void close_feature(struct feature_runner *work)
         if (work->exit_code == CLI_EXIT_OK)
             work->exit_code = CLI_EXIT_FAILED;
     }
-    /* Nobody hurries what is being freed. */
+    /* A signal must not hurry a feature that is being freed. */
     work->feature = NULL;
     bl_feature_close(feature);
 }
@@ -315,7 +321,7 @@ static void feature_run_perform(struct feature_runner *work)
     bool stopped = bl_scope_stopped(&work->asked) && (code == BL_ECANCELED || code == BL_ETIMEDOUT);
     if (stopped)
         bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run the feature", NULL,
-                     "stopped before anything was started");
+                     "stopped before anything started");
     bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run the feature", NULL,
                  "the feature cannot run: %s", bl_error_text(code));
     work->exit_code =
@@ -328,21 +334,22 @@ static void feature_run_perform(struct feature_runner *work)
 static const struct bl_member outcome_members[] = {
     BL_MEMBER_EMBED(view, &bl_feature_view_record),
     FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(of_run),
-                            .about = "Of run, resume and retry: empty."),
+                            .about = "Only of run, resume and retry; always empty."),
     BL_MEMBER_POINTER("task", task, &bl_task_row_record, .optional = true,
-                      .about = "Of status FEAT/TASK: the row of the task."),
+                      .about = "Row of the task; only of status FEAT/TASK."),
     BL_MEMBER_JSON("checkpoint", checkpoint, .optional = true, .nullable = true, BL_KNOWN(of_task),
-                   .record = &bl_checkpoint_record, .about = "Of status FEAT/TASK."),
+                   .record = &bl_checkpoint_record, .about = "Only of status FEAT/TASK."),
     BL_MEMBER_END,
 };
 
-/* In place of it: why nothing began. Of status, or if the command line is wrong, the error alone. */
+/* The answer if nothing started: the reason. For status, or a wrong command line, only the
+ * error. */
 static const struct bl_member failure_members[] = {
     BL_MEMBER_POINTER("error", error, &bl_error_record),
     FEATURE_MEMBER_PROBLEMS("plan_errors", problems.errors, .optional = true, BL_KNOWN(of_run),
-                            .about = "Of run, resume and retry; empty: the plan is valid."),
+                            .about = "Only of run, resume and retry; empty: the plan is valid."),
     FEATURE_MEMBER_PROBLEMS("warnings", problems.warnings, .optional = true, BL_KNOWN(of_run),
-                            .about = "Of the plan."),
+                            .about = "Warnings about the plan."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -380,7 +387,7 @@ static void feature_run_write_text(struct feature_runner *work)
 
     if (work->view != NULL) {
         bl_buffer_init(&out, TEXT_MAX);
-        feature_end_text(work->view, &out);
+        feature_end_text(work->view, &work->warned, &out);
         cli_stream_say(&work->stream, bl_buffer_text(&out));
         bl_buffer_done(&out);
     } else if (preparation != NULL && !bl_list_empty(&preparation->problems)) {
@@ -389,7 +396,7 @@ static void feature_run_write_text(struct feature_runner *work)
     }
 }
 
-/* An answer that did not get out is never taken for success. */
+/* Sets the exit code if the answer was not written: that is never a success. */
 static void feature_run_answer_lost(struct feature_runner *work)
 {
     int failed = work->stream.failed;
@@ -397,7 +404,7 @@ static void feature_run_answer_lost(struct feature_runner *work)
     if (failed == 0 || failed == EPIPE) {
         if (work->exit_code == CLI_EXIT_OK)
             work->exit_code = failed == EPIPE ? CLI_EXIT_CLIENT_GONE
-                                              : feature_run_stop_exit_code(&work->patience);
+                                              : feature_run_stop_exit_code(&work->output_scope);
         return;
     }
     work->exit_code = CLI_EXIT_FAILED;
@@ -419,7 +426,7 @@ static void feature_run_answer(struct feature_runner *work)
 
 static void feature_run_perform_and_answer(struct feature_runner *work)
 {
-    work->signals.after = &work->patience;
+    work->signals.after = &work->output_scope;
     int code = cli_signals_start(&work->signals, &work->asked, feature_run_hurry, work);
 
     if (code == 0) {
@@ -439,13 +446,13 @@ static int feature_run_work_main(void *argument)
 {
     struct feature_runner *work = argument;
 
-    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->output_scope, bl_scope_current());
     bl_scope_init(&work->asked, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
-    bl_semaphore_init(&work->wish, 0);
-    bl_stop_hook_add(&work->stopped, &work->asked, take_wish);
+    bl_semaphore_init(&work->requests, 0);
+    bl_stop_hook_add(&work->stopped, &work->asked, take_request);
     work->exit_code = CLI_EXIT_FAILED;
-    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->asked, &work->patience,
+    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->asked, &work->output_scope,
                         &work->error) == 0) {
         feature_run_perform_and_answer(work);
         cli_stream_close(&work->stream);
@@ -453,7 +460,7 @@ static int feature_run_work_main(void *argument)
     bl_stop_hook_remove(&work->stopped);
     bl_scope_done(&work->scope);
     bl_scope_done(&work->asked);
-    bl_scope_done(&work->patience);
+    bl_scope_done(&work->output_scope);
     return 0;
 }
 
@@ -464,18 +471,19 @@ static int feature_run_here(const struct feature_options *options)
 
     work->options = options;
     work->call = call;
-    work->lines = true; /* what happens before there is a table */
+    work->lines = true; /* for events before there is a table */
     work->listener = (struct bl_feature_listener){.event = feature_run_take_event, .context = work};
     bl_arena_init(&work->arena);
     bl_buffer_init(&work->remarks, TEXT_MAX);
     bl_activities_init(&work->activities);
+    bl_map_init(&work->warned);
     bl_id_make(work->run_id, "run_");
     cli_signals_block(&work->signals);
     cli_processes_begin();
     if (cli_loop_run("feature run", feature_run_work_main, work, &work->error) != 0) {
         work->exit_code = cli_fail(call, &work->error, cli_error_exit_code(&work->error));
     } else {
-        /* Beside JSON only what was not saved, for which that has no place. */
+        /* With JSON, only what was not saved: the envelope has no place for it. */
         cli_remark(bl_buffer_text(&work->remarks));
         if (call->asked == CLI_FORMAT_TEXT && work->error.code != 0)
             cli_complain(call, &work->error);
@@ -483,6 +491,7 @@ static int feature_run_here(const struct feature_options *options)
     int exit_code = work->exit_code;
     feature_preparation_free(work->preparation);
     bl_buffer_done(&work->remarks);
+    bl_map_done(&work->warned);
     bl_arena_done(&work->arena);
     bl_free(work);
     return exit_code;

@@ -1,4 +1,4 @@
-/* `belay feature status` and `list`: what is on record, for people and for programs. */
+/* `belay feature status`: the state in the store, as text and JSON. */
 #include "feature.h"
 
 #include <inttypes.h>
@@ -19,34 +19,31 @@ static void put_safe(struct bl_buffer *out, const char *text)
     feature_put_safe(out, bl_text_from(text != NULL && text[0] != '\0' ? text : UNKNOWN));
 }
 
-/* A line of a block: what it is, in a column of its own. */
+/* Puts the head of a line, in its own column. */
 static void feature_show_put_head(struct bl_buffer *out, const char *head)
 {
     bl_buffer_printf(out, "%-11s", head);
 }
 
-/* "2400 s", and what is not known. */
-static void feature_show_put_seconds(struct bl_buffer *out, double seconds)
+/* Puts "40 m + 2 m coach grace". */
+static void put_deadline(struct bl_buffer *out, const struct bl_task_view *task)
 {
     char text[32];
 
-    if (seconds < 0) {
-        bl_buffer_append(out, BL_TEXT(UNKNOWN));
-        return;
-    }
-    size_t size = bl_json_format_double(seconds, text);
-    bl_buffer_printf(out, "%.*s s", (int)size, text);
+    bl_buffer_printf(out, "%s", feature_duration_text(task->deadline_s, text));
+    if (task->row.grace_s > 0)
+        bl_buffer_printf(out, " + %s coach grace", feature_duration_text(task->row.grace_s, text));
 }
 
-/* "2400 s + 120 s coach grace". */
-static void put_deadline(struct bl_buffer *out, const struct bl_task_view *task)
+/* Puts "37s left", until the first deadline. */
+static void put_left(struct bl_buffer *out, const struct bl_task_view *task)
 {
-    feature_show_put_seconds(out, task->deadline_s);
-    if (task->row.grace_s > 0) {
-        bl_buffer_append(out, BL_TEXT(" + "));
-        feature_show_put_seconds(out, task->row.grace_s);
-        bl_buffer_append(out, BL_TEXT(" coach grace"));
-    }
+    char span[16];
+
+    bl_buffer_printf(out, ", %s left%s", feature_span_text(task->deadline_left_s, span),
+                     task->ends_with_feature      ? " until the feature's deadline"
+                     : task->row.held_left_s >= 0 ? " after the pause"
+                                                  : "");
 }
 
 static void put_cost(struct bl_buffer *out, const struct bl_spent *spent, bool known)
@@ -72,7 +69,7 @@ static int64_t wall_now(void)
     return bl_clock_wall_ns(&bl_clock_system);
 }
 
-/* "quiet 4m", or what it did last. */
+/* Puts the last activity, or "quiet 4m". */
 static void put_activity(struct bl_buffer *out, const struct bl_task_view *task)
 {
     double since = feature_time_since(task->row.active_wall_ns, wall_now());
@@ -121,7 +118,7 @@ static void put_counts(struct bl_buffer *out, const struct bl_feature_view *view
 
 static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view *view)
 {
-    char span[16];
+    char span[16], deadline[32];
 
     feature_show_put_head(out, "Feature");
     put_safe(out, view->feature);
@@ -150,10 +147,11 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
     } else {
         put_safe(out, NULL);
     }
-    if (view->feature_deadline_s >= 0) {
-        bl_buffer_append(out, BL_TEXT(", deadline "));
-        feature_show_put_seconds(out, view->feature_deadline_s);
-    }
+    if (view->feature_deadline_s >= 0)
+        bl_buffer_printf(out, ", deadline %s",
+                         feature_duration_text(view->feature_deadline_s, deadline));
+    if (view->deadline_left_s >= 0)
+        bl_buffer_printf(out, ", %s left", feature_span_text(view->deadline_left_s, span));
     bl_buffer_append_byte(out, '\n');
     feature_show_put_head(out, "Result");
     put_safe(out, view->result_branch);
@@ -169,7 +167,7 @@ static void put_feature_head(struct bl_buffer *out, const struct bl_feature_view
     bl_buffer_append_byte(out, '\n');
 }
 
-/* What came of it, without its state, which stands before it. */
+/* Puts the outcome without the state, which precedes it. */
 static void put_outcome(struct bl_buffer *out, struct bl_arena *arena,
                         const struct bl_task_view *task)
 {
@@ -182,13 +180,13 @@ static void put_outcome(struct bl_buffer *out, struct bl_arena *arena,
         same++;
     if (state[same] == '\0') {
         text = (struct bl_text){text.data + same, text.size - same};
-        if (bl_text_starts_with(text, BL_TEXT(": ")))
+        if (bl_text_starts_with(text, BL_TEXT(": ")) || bl_text_starts_with(text, BL_TEXT(", ")))
             text = (struct bl_text){text.data + 2, text.size - 2};
     }
     feature_put_safe(out, text);
 }
 
-/* What is known of it while it runs, or what came of it. */
+/* Puts a task: its progress while it runs, else its outcome. */
 static void put_task_line(struct bl_buffer *out, struct bl_arena *arena,
                           const struct bl_task_view *task, size_t id_width)
 {
@@ -205,7 +203,8 @@ static void put_task_line(struct bl_buffer *out, struct bl_arena *arena,
         bl_buffer_printf(out, ", turn %" PRIu32 "/%" PRIu32, task->row.turn, task->row.turns_max);
         bl_buffer_printf(out, ", %s of ", feature_span_text(task->row.elapsed_s, span));
         put_deadline(out, task);
-        bl_buffer_printf(out, ", %s left, ", feature_span_text(task->deadline_left_s, span));
+        put_left(out, task);
+        bl_buffer_append(out, BL_TEXT(", "));
         put_activity(out, task);
     } else if (task->row.state == BL_TASK_PENDING || task->row.state == BL_TASK_QUEUED) {
         bl_buffer_append(out, BL_TEXT("deadline "));
@@ -283,11 +282,11 @@ static void feature_show_put_checkpoint(struct bl_buffer *out, const struct bl_j
     if (checkpoint.feedback_turn > 0)
         bl_buffer_printf(out, ", with the feedback of turn %u", checkpoint.feedback_turn);
     if (checkpoint.late_verdict.size > 0)
-        bl_buffer_append(out, BL_TEXT(", with a verdict that came too late"));
+        bl_buffer_append(out, BL_TEXT(", with a late verdict"));
     bl_buffer_append_byte(out, '\n');
     if (checkpoint.dirty_count == 0)
         return;
-    feature_show_put_head(out, "Not saved");
+    feature_show_put_head(out, "Files");
     for (size_t i = 0; i < checkpoint.dirty_count && i < FILES; i++) {
         bl_buffer_append(out, i > 0 ? BL_TEXT(", ") : BL_TEXT(""));
         feature_put_safe(out, bl_text_from(checkpoint.dirty_files[i]));
@@ -317,7 +316,7 @@ static void put_task_progress(struct bl_buffer *out, const struct bl_task_view *
         bl_buffer_append_byte(out, ')');
     }
     if (is_live(task))
-        bl_buffer_printf(out, ", %s left", feature_span_text(task->deadline_left_s, span));
+        put_left(out, task);
     bl_buffer_append_byte(out, '\n');
     feature_show_put_head(out, "Elapsed");
     bl_buffer_printf(out, "%s", feature_span_text(task->row.elapsed_s, span));
@@ -359,7 +358,8 @@ static void feature_show_put_task(struct bl_buffer *out, struct bl_arena *arena,
         const char *reason = bl_stop_reason_name(task->row.reason);
         feature_show_put_head(out, "Stopped");
         put_safe(out, reason);
-        if (task->row.triggered_by[0] != '\0' && strcmp(task->row.triggered_by, reason) != 0) {
+        if (task->row.reason != BL_STOP_OWNER_DIED && task->row.triggered_by[0] != '\0' &&
+            strcmp(task->row.triggered_by, reason) != 0) {
             bl_buffer_append(out, BL_TEXT(", by "));
             put_safe(out, task->row.triggered_by);
         }
@@ -375,7 +375,7 @@ static void feature_show_put_task(struct bl_buffer *out, struct bl_arena *arena,
 
 struct showing {
     struct feature_work work;
-    struct bl_feature_view **views; /* without a name: of all */
+    struct bl_feature_view **views; /* without a name: all features */
     size_t count;
 };
 
@@ -436,7 +436,8 @@ static const struct bl_member view_element = {.type = BL_TYPE_POINTER,
 
 #define BL_RECORD_STRUCT struct showing
 static const struct bl_member all_members[] = {
-    BL_MEMBER_ARRAY("features", views, count, &view_element, .about = "Of the repository."),
+    BL_MEMBER_ARRAY("features", views, count, &view_element,
+                    .about = "All features of the repository."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -475,7 +476,7 @@ static int print_status(struct showing *status)
     else if (work->view != NULL)
         put_feature(&out, &work->arena, work->view);
     else if (status->count == 0)
-        bl_buffer_append(&out, BL_TEXT("No feature of this repository is on record.\n"));
+        bl_buffer_append(&out, BL_TEXT("No features in this repository.\n"));
     for (size_t i = 0; i < status->count; i++) {
         bl_buffer_append(&out, i > 0 ? BL_TEXT("\n") : BL_TEXT(""));
         put_feature(&out, &work->arena, status->views[i]);

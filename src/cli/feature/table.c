@@ -1,8 +1,10 @@
-/* Design notes.
+/* The table of a run.
  *
- * A table is made anew for each look: all cells, then the columns that there is room for. A column
- * goes as a whole, the one that matters least first; states and ids stay, and ids are cut. What
- * has not enough lines shows who works, then who failed, and sums up the rest. */
+ * Design notes.
+ *
+ * Each table is drawn from scratch: all cells, then the columns that fit. A column is dropped as a
+ * whole, the least important first. States and ids stay, and ids may be cut. If there are too few
+ * lines, running tasks come first, then failed ones, and the rest is summarized. */
 #include "feature.h"
 
 #include <limits.h>
@@ -44,6 +46,15 @@ const char *feature_span_text(double seconds, char out[16])
     return out;
 }
 
+const char *feature_duration_text(double seconds, char out[32])
+{
+    if (seconds >= 0 && seconds <= 1e9)
+        bl_duration_format((int64_t)(seconds * 1e9), out);
+    else
+        bl_text_into(out, 32, UNKNOWN);
+    return out;
+}
+
 double feature_time_since(int64_t then_ns, int64_t wall_ns)
 {
     if (then_ns == 0)
@@ -69,7 +80,7 @@ enum column {
 
 static const struct {
     const char *head;
-    unsigned weight; /* the lightest goes first when there is no room; 0: it stays */
+    unsigned weight; /* the lowest is dropped first; 0: never dropped */
     bool right;
 } columns[COLUMNS] = {
     [COLUMN_STATE] = {"state", 0, false},  [COLUMN_ID] = {"task", 0, false},
@@ -81,7 +92,7 @@ static const struct {
 
 struct layout {
     const struct feature_table_look *look;
-    size_t widths[COLUMNS]; /* 0: it is left out */
+    size_t widths[COLUMNS]; /* 0: dropped */
     size_t gap;
 };
 
@@ -108,7 +119,7 @@ static const char *feature_table_tokens_text(const struct bl_spent *spent, bool 
     return out;
 }
 
-/* What it did last, and when; for a while nothing: how long. */
+/* Formats the last activity and its age, or how long the task has been quiet. */
 static void activity_text(const struct bl_task_view *task, int64_t wall_ns, char out[64])
 {
     double since = feature_time_since(task->row.active_wall_ns, wall_ns);
@@ -141,8 +152,8 @@ static void turn_text(const struct bl_task_view *task, char out[64])
         snprintf(out, 64, "%u/%u", (unsigned)task->row.turn, (unsigned)task->row.turns_max);
 }
 
-/* What stands in a cell: `out`, or another text that stays. What a task that waits or has ended
- * does not have is left empty; what is not known is said so. */
+/* Returns the text of a cell, in `out` or static. Cells that do not apply to waiting or ended tasks
+ * are empty; unknown values are "–". */
 static const char *cell_text(const struct bl_task_view *task, enum column column, int64_t wall_ns,
                              char out[64])
 {
@@ -221,7 +232,7 @@ static size_t total_width(const struct layout *layout)
     return sum + (shown > 0 ? shown - 1 : 0) * layout->gap;
 }
 
-/* The heaviest column that is lighter than `below`; COLUMNS: none is left. */
+/* Returns the heaviest column lighter than `below`, or COLUMNS. */
 static enum column next_column(unsigned below)
 {
     enum column found = COLUMNS;
@@ -234,7 +245,7 @@ static enum column next_column(unsigned below)
     return found;
 }
 
-/* Those that stay, then the others by their weight as long as there is room; a name may be cut. */
+/* Places the permanent columns, then the others by weight while they fit. The name may be cut. */
 static void feature_table_fit(struct layout *layout, const size_t wanted[COLUMNS])
 {
     size_t most = layout->look->columns;
@@ -270,7 +281,7 @@ static void feature_table_measure(const struct bl_feature_view *view, struct lay
         if (wanted[column] > 0)
             wanted[column] = larger(wanted[column], text_width(bl_text_from(columns[column].head)));
     }
-    /* Of a long id so much gives way that the phase, at least, stands beside it. */
+    /* Cut long ids enough to leave room for the phase. */
     wanted[COLUMN_ID] = feature_table_smaller(
         wanted[COLUMN_ID], feature_table_smaller(ID_WIDTH_MAX, layout->look->columns * 2 / 5));
     wanted[COLUMN_NAME] = feature_table_smaller(wanted[COLUMN_NAME], NAME_WIDTH_MAX);
@@ -286,7 +297,7 @@ static void put_blanks(struct bl_buffer *out, size_t count)
         bl_buffer_append_byte(out, ' ');
 }
 
-/* One cell, cut to its width and filled up to it unless it is the last. */
+/* Puts a cell, cut to its width, and padded unless it is the last. */
 static void feature_table_put_cell(const struct layout *layout, enum column column,
                                    const char *text, const struct text_style *style, bool last,
                                    struct bl_buffer *out)
@@ -326,7 +337,7 @@ static void trim_line(struct bl_buffer *out, size_t from)
     bl_buffer_append_byte(out, '\n');
 }
 
-/* `task` NULL: the heads. */
+/* Puts a row; `task` NULL: the headings. */
 static void feature_table_put_row(const struct layout *layout, const struct bl_task_view *task,
                                   struct bl_buffer *out)
 {
@@ -351,13 +362,13 @@ static void feature_table_put_row(const struct layout *layout, const struct bl_t
     trim_line(out, from);
 }
 
-/* ---- The first line -------------------------------------------------------------------------- */
+/* ---- The head line --------------------------------------------------------------------------- */
 
 #define PARTS_MAX 10u
 
 struct head {
     char parts[PARTS_MAX][64];
-    unsigned weights[PARTS_MAX]; /* 0: it is left out */
+    unsigned weights[PARTS_MAX]; /* 0: dropped */
     size_t count;
 };
 
@@ -380,7 +391,7 @@ static size_t failures(const struct bl_feature_view *view)
            view->counts[BL_TASK_BLOCKED];
 }
 
-/* The first that has not ended; when all have, the last. */
+/* Returns the first wave that has not ended, or the last one. */
 static size_t current_wave(const struct bl_feature_view *view)
 {
     for (size_t i = 0; i < view->wave_count; i++) {
@@ -463,7 +474,7 @@ static void feature_table_put_head(const struct bl_feature_view *view,
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* Who is shown first when not all can be. */
+/* Order in which tasks are shown if not all fit. */
 static unsigned rank(enum bl_task_state state)
 {
     switch (state) {
@@ -484,7 +495,7 @@ static unsigned rank(enum bl_task_state state)
     return 3;
 }
 
-/* Marks `room` tasks, those that matter most, and of these the first of the plan. */
+/* Chooses `room` tasks: the most important first, then in plan order. */
 static size_t feature_table_choose(const struct bl_feature_view *view, size_t room, bool *chosen)
 {
     size_t count = 0;

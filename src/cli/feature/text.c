@@ -1,4 +1,4 @@
-/* What a run says at its beginning and at its end. */
+/* The text of a run at its start and its end. */
 #include <stdio.h>
 
 #include <belay/record.h>
@@ -10,7 +10,7 @@
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* Names behind a head, on one line; nothing at all when there are none. */
+/* Names on one line after a heading; nothing if there are none. */
 struct names {
     struct bl_buffer *out;
     const char *head;
@@ -40,17 +40,9 @@ static const char *feature_text_plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
-static void feature_text_put_seconds(struct bl_buffer *out, uint64_t ns)
-{
-    char text[32];
-    size_t size = bl_json_format_double((double)ns / 1e9, text);
+/* ---- The start ------------------------------------------------------------------------------- */
 
-    bl_buffer_printf(out, "%.*s s", (int)size, text);
-}
-
-/* ---- The beginning --------------------------------------------------------------------------- */
-
-/* How many at once, and by whose word. */
+/* Puts the number of parallel tasks and its source. */
 static void put_parallel(const struct bl_plan *plan, const struct bl_plan_overrides *overrides,
                          struct bl_buffer *out)
 {
@@ -80,7 +72,7 @@ static size_t count_deadlines(const struct bl_plan *plan, const char *wanted)
     return count;
 }
 
-/* What most have, and then those that have another one. */
+/* Puts the most common deadline, then the tasks with other ones. */
 static void put_deadlines(const struct bl_plan *plan, struct bl_buffer *out)
 {
     struct names names = {.out = out, .head = "; "};
@@ -110,11 +102,12 @@ static void put_policy(const struct bl_plan *plan, const struct bl_feature_view 
                        struct bl_buffer *out)
 {
     const struct bl_feature_limits *limits = &plan->limits;
+    char deadline[32];
 
     bl_buffer_printf(out, "on failure %s", bl_on_failure_name(plan->on_failure));
     if (limits->feature_timeout_ns > 0) {
-        bl_buffer_append(out, BL_TEXT(", the whole feature "));
-        feature_text_put_seconds(out, limits->feature_timeout_ns);
+        bl_duration_format((int64_t)limits->feature_timeout_ns, deadline);
+        bl_buffer_printf(out, ", feature deadline %s", deadline);
     }
     if (limits->max_budget_tokens != BL_UNLIMITED)
         bl_buffer_printf(out, ", at most %llu tokens",
@@ -130,8 +123,8 @@ static void put_policy(const struct bl_plan *plan, const struct bl_feature_view 
 
 static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer *out)
 {
-    struct names done = {.out = out, .head = "done before: "};
-    struct names begun = {.out = out, .head = "goes on: "};
+    struct names done = {.out = out, .head = "already done: "};
+    struct names begun = {.out = out, .head = "resumed: "};
     char note[48];
 
     for (size_t i = 0; view != NULL && i < view->task_count; i++) {
@@ -155,7 +148,8 @@ static void put_taken_over(const struct bl_feature_view *view, struct bl_buffer 
 }
 
 int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrides *overrides,
-                        const struct bl_feature_view *view, struct bl_buffer *out)
+                        const struct bl_feature_view *view, struct bl_map *warned,
+                        struct bl_buffer *out)
 {
     feature_put_safe(out, bl_text_from(plan->id));
     bl_buffer_append_byte(out, ' ');
@@ -169,10 +163,11 @@ int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrid
     put_policy(plan, view, out);
     put_taken_over(view, out);
     BL_LIST_EACH (link, &plan->warnings) {
-        bl_buffer_append(out, BL_TEXT("warning: "));
+        size_t from = out->size;
         bl_plan_problem_text(BL_CONTAINER(link, struct bl_plan_problem, link), out);
-        if (out->size > 0 && out->data[out->size - 1] != '\n')
-            bl_buffer_append_byte(out, '\n');
+        if (warned != NULL)
+            bl_map_set(warned, (struct bl_text){out->data + from, out->size - from}, out, NULL);
+        bl_buffer_append_byte(out, '\n');
     }
     return out->size < out->maximum ? 0 : BL_ELIMIT;
 }
@@ -181,20 +176,19 @@ int feature_banner_text(const struct bl_plan *plan, const struct bl_plan_overrid
 
 static double feature_seconds(const struct bl_feature_view *view)
 {
-    int64_t now = bl_clock_wall_ns(&bl_clock_system);
-    double started = feature_time_since(view->started_wall_ns, now);
-    double ended = feature_time_since(view->ended_wall_ns, now);
+    bool ended = view->ended_wall_ns != 0;
 
-    return started < 0 ? -1 : started - (ended > 0 ? ended : 0);
+    return feature_time_since(view->started_wall_ns,
+                              ended ? view->ended_wall_ns : bl_clock_wall_ns(&bl_clock_system));
 }
 
 static void feature_text_put_spent(const struct bl_spent *spent, bool known, struct bl_buffer *out)
 {
-    char tokens[24];
+    char tokens[32];
 
     if (!known)
         return;
-    bl_buffer_printf(out, ", %s tokens", chat_short_count(bl_usage_total(&spent->usage), tokens));
+    bl_buffer_printf(out, ", %s", chat_tokens(bl_usage_total(&spent->usage), tokens));
     if (spent->cost_usd > 0)
         bl_buffer_printf(out, ", $%.3f%s", spent->cost_usd, spent->cost_unknown ? " or more" : "");
 }
@@ -207,12 +201,16 @@ static size_t count_done(const struct bl_feature_view *view)
 static void put_sum(const struct bl_feature_view *view, struct bl_buffer *out)
 {
     double seconds = feature_seconds(view);
-    char span[16];
+    char span[16], deadline[32];
 
     feature_put_safe(out, bl_text_from(view->feature));
     bl_buffer_append_byte(out, ' ');
     feature_put_safe(out, bl_text_from(view->state != NULL ? view->state : "–"));
-    if (view->reason != NULL) {
+    if (view->reason != NULL && strcmp(view->reason, "timeout") == 0 &&
+        view->feature_deadline_s >= 0) {
+        bl_buffer_printf(out, " (deadline %s)",
+                         feature_duration_text(view->feature_deadline_s, deadline));
+    } else if (view->reason != NULL) {
         bl_buffer_append(out, BL_TEXT(" ("));
         feature_put_safe(out, bl_text_from(view->reason));
         bl_buffer_append_byte(out, ')');
@@ -225,7 +223,7 @@ static void put_sum(const struct bl_feature_view *view, struct bl_buffer *out)
     bl_buffer_append_byte(out, '\n');
 }
 
-/* Cut at neither: what one would look for is the id. */
+/* Ids are not cut: users search for them. */
 static size_t id_width(const struct bl_feature_view *view)
 {
     size_t width = 0;
@@ -238,7 +236,7 @@ static size_t id_width(const struct bl_feature_view *view)
     return width;
 }
 
-/* `text` at the right of so many columns, or at the left. */
+/* Puts a text padded to `width`, right- or left-aligned. */
 static void put_padded(struct bl_buffer *out, struct bl_text text, size_t width, bool right)
 {
     size_t from = out->size;
@@ -278,8 +276,8 @@ static void feature_text_put_task(const struct bl_task_view *task, size_t width,
 
 static void put_unverified(const struct bl_feature_view *view, struct bl_buffer *out)
 {
-    struct names waves = {.out = out, .head = "unverified, their gate did not run: "};
-    struct names tasks = {.out = out, .head = "not verified, no commands are declared: "};
+    struct names waves = {.out = out, .head = "unverified (gate did not run): "};
+    struct names tasks = {.out = out, .head = "not verified (no commands declared): "};
     char name[32];
 
     for (size_t i = 0; i < view->wave_count; i++) {
@@ -299,7 +297,8 @@ static void put_unverified(const struct bl_feature_view *view, struct bl_buffer 
     end_names(&tasks);
 }
 
-/* The receipt of that id, or with NULL that of the run; in the arena. NULL: there is none. */
+/* Returns the receipt with that id, or with NULL that of the run; in the arena. NULL if there is
+ * none. */
 static const struct bl_json *feature_text_find_receipt(const struct bl_feature_view *view,
                                                        const char *id, struct bl_arena *arena)
 {
@@ -331,7 +330,7 @@ static void feature_text_put_receipt(const char *owner, const struct bl_json *re
     bl_buffer_append_byte(out, '\n');
 }
 
-/* Of the newest attempts, and of the run: those before have been told. */
+/* Puts the receipts of the newest attempts and of the run. Earlier ones were shown before. */
 static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *out)
 {
     BL_AUTO_ARENA(arena);
@@ -345,17 +344,20 @@ static void put_receipts(const struct bl_feature_view *view, struct bl_buffer *o
     feature_text_put_receipt(view->feature, feature_text_find_receipt(view, NULL, &arena), out);
 }
 
-/* A table does not show them as they come. */
-static void feature_text_put_warnings(const struct bl_feature_view *view, struct bl_buffer *out)
+/* A table does not show warnings while it runs. */
+static void feature_text_put_warnings(const struct bl_feature_view *view,
+                                      const struct bl_map *warned, struct bl_buffer *out)
 {
     for (size_t i = 0; i < view->warning_count; i++) {
+        if (warned != NULL && bl_map_has(warned, view->warnings[i].message))
+            continue;
         bl_buffer_append(out, BL_TEXT("warning: "));
         feature_put_safe(out, view->warnings[i].message);
         bl_buffer_append_byte(out, '\n');
     }
 }
 
-/* Some task has used up its turns: without more of them it cannot go on. */
+/* Returns whether a task has used up its turns and needs more to continue. */
 static bool out_of_turns(const struct bl_feature_view *view)
 {
     for (size_t i = 0; i < view->task_count; i++) {
@@ -368,18 +370,19 @@ static bool out_of_turns(const struct bl_feature_view *view)
 static void feature_text_put_next(const struct bl_feature_view *view, struct bl_buffer *out)
 {
     if (view->result_commit != NULL && view->result_branch != NULL) {
-        bl_buffer_append(out, BL_TEXT("take it over: git merge "));
+        bl_buffer_append(out, BL_TEXT("Merge with: git merge "));
         feature_put_safe(out, bl_text_from(view->result_branch));
         bl_buffer_append_byte(out, '\n');
     }
     if (count_done(view) < view->task_count) {
-        bl_buffer_append(out, BL_TEXT("go on: belay feature resume "));
+        bl_buffer_append(out, BL_TEXT("Resume with: belay feature resume "));
         feature_put_safe(out, bl_text_from(view->feature));
         bl_buffer_append(out, out_of_turns(view) ? BL_TEXT(" --more-turns 3\n") : BL_TEXT("\n"));
     }
 }
 
-int feature_end_text(const struct bl_feature_view *view, struct bl_buffer *out)
+int feature_end_text(const struct bl_feature_view *view, const struct bl_map *warned,
+                     struct bl_buffer *out)
 {
     size_t width = id_width(view);
 
@@ -387,7 +390,7 @@ int feature_end_text(const struct bl_feature_view *view, struct bl_buffer *out)
     for (size_t i = 0; i < view->task_count; i++)
         feature_text_put_task(&view->tasks[i], width, out);
     put_unverified(view, out);
-    feature_text_put_warnings(view, out);
+    feature_text_put_warnings(view, warned, out);
     put_receipts(view, out);
     feature_text_put_next(view, out);
     return out->size < out->maximum ? 0 : BL_ELIMIT;

@@ -53,7 +53,7 @@ int feature_prepare(const struct feature_options *options, const char *name,
     bl_arena_init(&preparation->arena);
     bl_project_init(&preparation->project);
     bl_list_init(&preparation->problems);
-    /* Copies: who was left to it reads on when the options are gone. */
+    /* Copies: an abandoned thread still reads after the options are freed. */
     preparation->name = bl_arena_text(&preparation->arena, bl_text_from(name)).data;
     preparation->directory =
         bl_arena_text(&preparation->arena, bl_text_from(options->directory)).data;
@@ -66,17 +66,15 @@ int feature_prepare(const struct feature_options *options, const char *name,
     return code;
 }
 
-/* ---- What is wrong --------------------------------------------------------------------------- */
+/* ---- Problems -------------------------------------------------------------------------------- */
 
 static const struct bl_plan_problem *problem_of(const struct bl_list *link)
 {
     return BL_CONTAINER(link, struct bl_plan_problem, link);
 }
 
-static void put_problem(struct bl_buffer *out, const char *before,
-                        const struct bl_plan_problem *problem)
+static void put_problem(struct bl_buffer *out, const struct bl_plan_problem *problem)
 {
-    bl_buffer_append(out, bl_text_from(before));
     bl_plan_problem_text(problem, out);
     if (out->size > 0 && out->data[out->size - 1] != '\n')
         bl_buffer_append_byte(out, '\n');
@@ -87,7 +85,7 @@ void feature_problems_text(const struct feature_preparation *preparation, struct
     size_t count = 0;
 
     BL_LIST_EACH (link, &preparation->problems) {
-        put_problem(out, "", problem_of(link));
+        put_problem(out, problem_of(link));
         count++;
     }
     bl_buffer_printf(out, "belay feature: the plan has %zu error%s\n", count,
@@ -119,8 +117,12 @@ static int validate_main(void *argument)
 {
     struct validation *validation = argument;
 
-    return feature_prepare(validation->options, validation->options->name,
-                           &validation->preparation);
+    int code =
+        feature_prepare(validation->options, validation->options->name, &validation->preparation);
+    struct feature_preparation *preparation = validation->preparation;
+    if (code == 0 && preparation->code == 0)
+        preparation->code = bl_plan_repository_check(preparation->plan, &preparation->error);
+    return code;
 }
 
 struct validate_view {
@@ -164,7 +166,7 @@ static int print_plan(struct cli_call *call, const struct feature_preparation *p
 
     bl_plan_text(preparation->plan, &out);
     BL_LIST_EACH (link, &preparation->plan->warnings)
-        put_problem(&out, "warning: ", problem_of(link));
+        put_problem(&out, problem_of(link));
     BL_LIST_EACH (link, &preparation->project.notices) {
         bl_buffer_append(&out, BL_TEXT("warning: "));
         feature_put_safe(&out, BL_CONTAINER(link, struct bl_notice, link)->text);
@@ -183,10 +185,10 @@ static int validate_answer(struct cli_call *call, struct feature_preparation *pr
         exit_code = cli_error_exit_code(&preparation->error);
     if (call->format != CLI_FORMAT_TEXT)
         return validate_print_json(call, preparation, exit_code);
+    if (preparation->code != 0 && !invalid)
+        return cli_fail(call, &preparation->error, exit_code);
     if (preparation->plan != NULL)
         return print_plan(call, preparation);
-    if (!invalid)
-        return cli_fail(call, &preparation->error, exit_code);
     feature_problems_text(preparation, &out);
     cli_remark(bl_buffer_text(&out));
     return exit_code;

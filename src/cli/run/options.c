@@ -8,16 +8,34 @@
 
 #define MAX_TURNS_DEFAULT 8
 
-/* ---- What belongs together ------------------------------------------------------------------- */
+/* ---- Combinations of options ----------------------------------------------------------------- */
 
 static int check_session(const struct run_options *options, struct bl_error *error)
 {
-    int ways = (options->session != NULL) + (options->resume != NULL) + options->newest;
+    int ways = (options->session != NULL) + options->resumes + options->newest;
 
+    if (options->fork && (ways == 0 || options->request_id != NULL)) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--fork",
+                     ways == 0 ? "--fork needs a session to copy"
+                               : "--fork and --request-id cannot be given together");
+        bl_error_hint(error, "%s",
+                      ways == 0 ? "name it with --resume ID, --session ID or --continue"
+                                : "each copy is a new session");
+        return BL_EINVAL;
+    }
+    if (ways == 1 && options->resumes && options->resume == NULL && options->fork)
+        return cli_value_refuse("--resume", "", "an ID, with --fork", error);
+    if (ways == 1 && options->resumes && options->resume == NULL &&
+        (isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)) {
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--resume",
+                     "--resume needs an ID if there is no terminal");
+        bl_error_hint(error, "'belay session list' lists the sessions of this folder");
+        return BL_EINVAL;
+    }
     if (ways <= 1)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--session",
-                 "--session, --resume and --continue name the session in different ways");
+                 "--session, --resume and --continue exclude each other");
     bl_error_hint(error, "give one of them");
     return BL_EINVAL;
 }
@@ -37,7 +55,7 @@ static int try_rules(const char *const *rules, bool allow, struct bl_permissions
     return code;
 }
 
-/* Before anything is begun, so that the error names the option. */
+/* Checks the rules before anything starts, so that the error names the option. */
 static int check_rules(const struct run_options *options, struct bl_error *error)
 {
     struct bl_permissions *permissions = bl_permissions_new(options->workspace.mode);
@@ -49,7 +67,7 @@ static int check_rules(const struct run_options *options, struct bl_error *error
     return code;
 }
 
-/* As they are now, with every link followed. */
+/* Resolves the folders, following every link. */
 static int run_options_find_folders(struct run_options *options, struct bl_error *error)
 {
     const char **folders =
@@ -60,7 +78,7 @@ static int run_options_find_folders(struct run_options *options, struct bl_error
         char *path = realpath(value, NULL);
         struct stat facts;
         if (path == NULL || stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-            const char *why = path == NULL ? strerror(errno) : "it is no folder";
+            const char *why = path == NULL ? strerror(errno) : "not a folder";
             bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "read the command line", "--add-dir",
                          "'%.200s' cannot be used: %s", value, why);
             free(path);
@@ -102,7 +120,7 @@ static int run_options_settle(struct run_options *options, struct bl_error *erro
     return BL_EINVAL;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- The whole command line ------------------------------------------------------------------ */
 
 static int parse_options(struct cli_call *call, enum bl_permission_mode mode, bool converses,
                          struct run_options *options, struct bl_error *error)

@@ -1,11 +1,13 @@
 #include <stdio.h>
 
 #include "cli/answers.h"
+#include "progress.h"
 #include "run.h"
 
-/* A prompt of 64 MiB stands in an envelope twice, and each byte may take six. */
-#define EVENT_MAX ((size_t)1024 * 1024 * 1024)
-#define LINE_SIZE 512
+/* An envelope contains the prompt twice, and each byte may take six. */
+#define EVENT_MAX         ((size_t)1024 * 1024 * 1024)
+#define LINE_SIZE         512
+#define MESSAGE_SHOWN_MAX ((size_t)200)
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
@@ -21,7 +23,7 @@ static void run_output_write_event(void *context, const struct bl_event *event)
         cli_stream_write(&work->stream, bl_buffer_text(&line));
 }
 
-/* The answer of a turn, which ends in a newline, its own or ours. */
+/* Writes the answer of a turn; adds a newline if it does not end in one. */
 static void run_output_write_answer(struct run_work *work, struct bl_text output)
 {
     cli_stream_say(&work->stream, output);
@@ -34,28 +36,41 @@ static void remark_warning(struct run_work *work, struct bl_text text)
     cli_remark(bl_arena_printf(&work->arena, "belay run: " BL_TEXT_FORMAT "\n", BL_TEXT_ARG(text)));
 }
 
-static void run_output_write_text(void *context, const struct bl_event *event)
-{
-    struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
-    const struct bl_json *value;
-    BL_AUTO_ARENA(arena);
-
-    /* What is told at the start has been said. */
-    if (event->type == BL_EVENT_WARNING && event->turn != NULL)
-        remark_warning(context, event->text);
-    if (event->type != BL_EVENT_TURN_ENDED || event->agent != NULL)
-        return;
-    if (bl_json_read(&arena, event->json, &limits, &value, NULL) == 0 &&
-        bl_text_equal(bl_json_text(bl_json_get(value, BL_TEXT("stop_reason"))),
-                      bl_text_from(bl_turn_end_name(BL_TURN_COMPLETED))))
-        run_output_write_answer(context, bl_json_text(bl_json_get(value, BL_TEXT("output"))));
-}
-
-/* In text, answers are printed as their turns end, unless some of them may be recorded already:
- * then all at the end, in their order. */
+/* In text, each answer is printed when its turn ends. With a request id some may be recorded
+ * already; then all are printed at the end, in order. */
 static bool answers_at_end(const struct run_work *work)
 {
     return work->options->request_id != NULL;
+}
+
+/* Takes the end of a turn; of a sub-agent's turn, only the refusals. */
+static void run_output_take_turn(struct run_work *work, const struct bl_event *event)
+{
+    struct bl_json_limits limits = {.size_max = EVENT_MAX, .string_max = EVENT_MAX};
+    struct bl_turn_result result;
+    const struct bl_json *value;
+    BL_AUTO_ARENA(arena);
+
+    if (bl_json_read(&arena, event->json, &limits, &value, NULL) != 0)
+        return;
+    bl_record_take(&arena, &bl_turn_result_record, value, &result);
+    run_refusals_add(work, &result);
+    if (event->agent == NULL && result.end == BL_TURN_COMPLETED && !answers_at_end(work) &&
+        !run_progress_shows_answer(work->progress))
+        run_output_write_answer(work, result.output);
+}
+
+static void run_output_write_text(void *context, const struct bl_event *event)
+{
+    struct run_work *work = context;
+
+    if (work->progress != NULL)
+        run_progress_event(work->progress, event);
+    /* Warnings from the start have already been printed. */
+    else if (event->type == BL_EVENT_WARNING && event->turn != NULL)
+        remark_warning(work, event->text);
+    if (event->type == BL_EVENT_TURN_ENDED)
+        run_output_take_turn(context, event);
 }
 
 static const struct bl_listener *listener(struct run_work *work)
@@ -65,9 +80,7 @@ static const struct bl_listener *listener(struct run_work *work)
     case CLI_FORMAT_STREAM_JSON:
         work->listening.event = run_output_write_event;
         return &work->listening;
-    case CLI_FORMAT_TEXT:
-        work->listening.event = run_output_write_text;
-        return answers_at_end(work) ? NULL : &work->listening;
+    case CLI_FORMAT_TEXT: work->listening.event = run_output_write_text; return &work->listening;
     case CLI_FORMAT_JSON: break;
     }
     return NULL;
@@ -81,8 +94,8 @@ static const struct bl_member run_members[] = {
 };
 const struct cli_answer run_answer = {
     BL_RECORD("run", struct bl_run_answer, run_members,
-              .about = "One line on standard output; in stream-json the last one. When the run "
-                       "could not begin it holds an error instead."),
+              .about = "One line on standard output; in stream-json the last one. If the run could "
+                       "not start, it has an error instead."),
     .of = "run", .exits = &cli_exits_running, .format = CLI_ANSWER_ANY};
 
 void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from)
@@ -112,7 +125,7 @@ static void write_answers(struct run_work *work)
     }
 }
 
-/* A recording that was asked for and is not whole is never taken for success. */
+/* With an incomplete recording (--record), the run never reports success. */
 int run_exit_code(const struct run_work *work)
 {
     int exit_code = work->error.code != 0 ? cli_error_exit_code(&work->error)
@@ -147,11 +160,11 @@ static void remark_recovery(struct run_work *work)
     cli_remark(BL_TEXT("\n"));
 }
 
-/* What each end that is neither a completion nor a stop means. */
+/* Returns an explanation of an end other than completion. */
 static const char *end_meaning(enum bl_turn_end end)
 {
     switch (end) {
-    case BL_TURN_MAX_TURNS: return "the session holds as many turns as --max-session-turns allows";
+    case BL_TURN_MAX_TURNS: return "the session has as many turns as --max-session-turns allows";
     case BL_TURN_MAX_BUDGET:
         return "the turn would use, or has used, more than --max-budget-tokens or "
                "--max-budget-usd allows";
@@ -170,14 +183,14 @@ static void complain_end(const struct run_work *work)
     const struct bl_error *cause = run->error;
     struct bl_error error = {0};
 
-    bl_error_set(
-        &error, BL_EINVAL, BL_KIND_RUNTIME, "run", NULL, "%s: %s", bl_turn_end_name(run->end),
-        cause != NULL && cause->message[0] != '\0' ? cause->message : end_meaning(run->end));
-    bool hinted = cause != NULL && cause->hint[0] != '\0';
     bool unknown = cause != NULL && strcmp(cause->name, "commit_unknown") == 0;
-    bl_error_hint(&error, "%s%s%s", hinted ? cause->hint : "", hinted ? "; " : "",
-                  unknown ? "the next use of the session says whether the turn is in it"
-                          : "this turn changed nothing in the session");
+    bl_error_set(
+        &error, BL_EINVAL, BL_KIND_RUNTIME, "run", NULL, "%s: %s; %s", bl_turn_end_name(run->end),
+        cause != NULL && cause->message[0] != '\0' ? cause->message : end_meaning(run->end),
+        unknown ? "the next use of the session shows whether the turn was committed"
+                : "the session is unchanged");
+    if (cause != NULL)
+        bl_error_hint(&error, "%s", cause->hint);
     cli_complain(work->call, &error);
 }
 
@@ -190,10 +203,23 @@ static void remark_kept(const struct run_work *work)
         !BL_CONTAINER(run->turns.previous, struct bl_turn_result, link)->interrupted)
         return;
     snprintf(line, sizeof line,
-             "What had come of the turn is kept in session %s, marked as "
-             "interrupted.\n",
+             "The partial output is kept in session %s, marked as interrupted.\n",
              work->result.session_id);
     cli_remark(bl_text_from(line));
+}
+
+/* Reports undelivered messages; of each, a line shows the beginning. */
+static void remark_undelivered(struct run_work *work)
+{
+    BL_LIST_EACH (link, &work->result.undelivered) {
+        const struct bl_undelivered *message = BL_CONTAINER(link, struct bl_undelivered, link);
+        struct bl_text rest = message->text, line;
+        bl_text_split(&rest, '\n', &line);
+        struct bl_text shown = bl_utf8_cut(line, MESSAGE_SHOWN_MAX);
+        cli_remark(bl_arena_printf(
+            &work->arena, "belay run: message %s was not delivered: " BL_TEXT_FORMAT "%s\n",
+            message->id, BL_TEXT_ARG(shown), shown.size < message->text.size ? "…" : ""));
+    }
 }
 
 void run_remark_end(struct run_work *work)
@@ -207,6 +233,8 @@ void run_remark_end(struct run_work *work)
     if (work->workspace->record_error.code != 0)
         cli_complain(work->call, &work->workspace->record_error);
     remark_recovery(work);
+    remark_undelivered(work);
+    run_refusals_say(work);
     struct bl_text line = bl_text_trim(run->receipt_line);
     if (line.size > 0) {
         struct bl_text whole =
@@ -222,6 +250,7 @@ void run_remark_end(struct run_work *work)
 
 const struct run_face run_face = {
     .name = "run",
+    .shows = true,
     .listener = listener,
     .report = run_output_report,
     .remark = run_remark_end,

@@ -1,12 +1,12 @@
 /* Design notes.
  *
- * Two fibers stand behind a descriptor that can be waited for. One drains; the other watches for
- * the end of the reader, so that a run that has nothing to say just now hears of it too. Neither
- * runs in the run's scope: after a stop there is a result to be written.
+ * If the descriptor supports waiting, two fibers serve it. One drains the buffer; the other watches
+ * for a hang-up of the reader, so that a run notices it even when it has no output. Neither runs in
+ * the run's scope: after a stop there is still a result to write.
  *
- * Whoever writes may be a fiber whose scope is claimed, where no stop wakes a wait: so it waits in
- * a scope that is never claimed, because a reader that reads no more must not outlast the deadline,
- * and a stop of its own scope wakes it besides. */
+ * A writer may be a fiber whose scope is claimed, and then a stop would not wake its wait. So it
+ * waits in `wait_limit`, which is never claimed: a reader that has stopped reading cannot delay
+ * the writer past the deadline. A stop of the writer's own scope wakes it as well. */
 #include "stream.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ static void stream_tell_progress(struct cli_stream *stream)
         bl_semaphore_give(&stream->progress);
 }
 
-/* A reader that is gone stops the run; so does an output that cannot be written, since nobody would
- * learn what the run comes to. */
+/* Stops the run if the reader has closed its end, or if writing fails: the result could not be
+ * delivered. */
 static void stream_fail(struct cli_stream *stream, int failed)
 {
     if (stream->failed != 0)
@@ -41,7 +41,8 @@ static void stream_fail(struct cli_stream *stream, int failed)
     stream_tell_progress(stream);
 }
 
-/* What has been written is let go in large pieces, so that a long text is not moved for each. */
+/* Removes written bytes from the buffer, only in large pieces, so that a long text is not moved
+ * after each write. */
 static void forget_drained(struct cli_stream *stream)
 {
     if (stream->drained == stream->pending.size) {
@@ -53,7 +54,7 @@ static void forget_drained(struct cli_stream *stream)
     }
 }
 
-/* Writes what the descriptor takes now. 0, or the errno (EAGAIN: wait). */
+/* Writes as much as possible without waiting. Returns 0 or the errno; EAGAIN means to wait. */
 static int write_some(struct cli_stream *stream)
 {
     while (pending_size(stream) > 0) {
@@ -89,7 +90,8 @@ static int drain_main(void *argument)
     return code;
 }
 
-/* A socket whose peer only sends no more is no hang-up: it may well go on reading. */
+/* True if the reader has hung up. A socket whose peer has only shut down its sending side may still
+ * be read. */
 static bool stream_reader_is_gone(int fd)
 {
     struct pollfd poll_fd = {.fd = fd};
@@ -106,7 +108,7 @@ static int stream_watch_main(void *argument)
     return code;
 }
 
-/* A descriptor that was closed before the start has been filled with one that only reads. */
+/* A descriptor that was closed at the start has been replaced by one that is read-only. */
 static int check_writable(int fd, struct bl_error *error)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -117,9 +119,9 @@ static int check_writable(int fd, struct bl_error *error)
                         "cannot write standard output: %s", strerror(EBADF));
 }
 
-/* Descriptors that are waited for must not block, and that is a property of what they refer to,
- * which we share with the shell: killed with SIGKILL, we could not set it back. So a pipe or
- * terminal is opened anew. -1: that cannot be done (a socket, another user's terminal). */
+/* Opens a pipe or terminal again. A descriptor that is waited for must be non-blocking, which is a
+ * property of the open file description, shared with the shell: after SIGKILL we could not restore
+ * it. Returns -1 if it cannot be opened again (a socket, another user's terminal). */
 static int stream_open_anew(int fd)
 {
     struct stat status;
@@ -132,13 +134,13 @@ static int stream_open_anew(int fd)
 }
 
 int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
-                    struct bl_scope *patience, struct bl_error *error)
+                    struct bl_scope *wait_limit, struct bl_error *error)
 {
     int code = check_writable(fd, error);
 
     if (code != 0)
         return code;
-    *stream = (struct cli_stream){.fd = stream_open_anew(fd), .run = run, .patience = patience};
+    *stream = (struct cli_stream){.fd = stream_open_anew(fd), .run = run, .wait_limit = wait_limit};
     stream->own = stream->fd >= 0;
     stream->terminal = isatty(fd) == 1;
     if (!stream->own)
@@ -162,7 +164,7 @@ int cli_stream_open(struct cli_stream *stream, int fd, struct bl_scope *run,
     return code;
 }
 
-/* Waits in the running fiber's scope until bytes have gone. */
+/* Waits in the running fiber's scope until bytes are written. */
 static int stream_await_progress(struct cli_stream *stream)
 {
     stream->waiting++;
@@ -190,7 +192,7 @@ static void stream_await_room(struct cli_stream *stream)
     int code = 0;
 
     bl_stop_hook_add(&wait.hook, own, wake_on_stop);
-    bl_scope_enter(stream->patience);
+    bl_scope_enter(stream->wait_limit);
     while (code == 0 && stream->failed == 0 && !bl_scope_stopped(own) &&
            pending_size(stream) > CLI_STREAM_PENDING_MAX)
         code = stream_await_progress(stream);
@@ -198,7 +200,7 @@ static void stream_await_room(struct cli_stream *stream)
     bl_stop_hook_remove(&wait.hook);
 }
 
-/* Takes it, and wakes who drains. */
+/* Appends the text and wakes the draining fiber. */
 static void stream_put(struct cli_stream *stream, struct bl_text text)
 {
     bl_buffer_append(&stream->pending, text);
@@ -242,16 +244,16 @@ bool cli_stream_offer(struct cli_stream *stream, struct bl_text text, size_t pen
     return true;
 }
 
-/* One wait for the reader after a stop. False: it took nothing. */
+/* Waits once for the reader after a stop. Returns false if it read nothing. */
 static bool stream_linger(struct cli_stream *stream)
 {
-    struct bl_scope patience;
+    struct bl_scope limit;
     uint64_t before = stream->written;
 
-    bl_limit_begin(&patience, CLI_STREAM_LINGER_NS);
+    bl_limit_begin(&limit, CLI_STREAM_LINGER_NS);
     while (stream->failed == 0 && stream->written == before && stream_await_progress(stream) == 0)
         continue;
-    bl_limit_end(&patience);
+    bl_limit_end(&limit);
     return stream->written != before;
 }
 
@@ -260,10 +262,10 @@ bool cli_stream_flush(struct cli_stream *stream)
     bool lives = true;
 
     while (lives && stream->failed == 0 && pending_size(stream) > 0) {
-        if (bl_scope_stopped(stream->patience)) {
+        if (bl_scope_stopped(stream->wait_limit)) {
             lives = stream_linger(stream);
         } else {
-            struct bl_scope *outer = bl_scope_enter(stream->patience);
+            struct bl_scope *outer = bl_scope_enter(stream->wait_limit);
             stream_await_progress(stream);
             bl_scope_enter(outer);
         }

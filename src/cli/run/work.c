@@ -1,13 +1,12 @@
 /* Design notes.
  *
- * One fiber does it all, from top to bottom: read, open, run, answer. Around it stand the listeners
- * for signals, the writer of standard output and the control socket. The run has a scope of its
- * own: signals, the deadline and a reader that goes stop that one, while the fiber goes on outside
- * of it, because after a stop there is a result to be written.
+ * One fiber performs all steps in order: read, open, run, answer. Other fibers listen for signals,
+ * write standard output and serve the control socket. The run has a scope of its own: signals, the
+ * deadline and a reader that closes its end stop that scope, while the fiber continues outside of
+ * it, because after a stop there is still a result to write.
  *
- * Signals are held back until somebody listens, and again from the answer to the end of the
- * process: in between each has its place, and outside none may end the process in a way that the
- * answer does not say. */
+ * Stop signals are blocked until the listeners are ready, and again from the answer to the end of
+ * the process: no signal may end the process in a way that the answer does not report. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 
 #include <belay/serve.h>
 
+#include "progress.h"
 #include "run.h"
 
 #define LISTENER_NAP_NS (10 * BL_NS_PER_MS)
@@ -24,13 +24,13 @@
 
 /* ---- Before the session ---------------------------------------------------------------------- */
 
-/* A stop of the run ends the patience with its reader, too. */
-static void run_work_end_patience(struct bl_stop_hook *hook, struct bl_scope *scope)
+/* A stop of the run also ends the wait for its reader. */
+static void run_work_end_waits(struct bl_stop_hook *hook, struct bl_scope *scope)
 {
     struct bl_stop stop;
 
     bl_scope_stop_read(scope, &stop);
-    bl_scope_stop(&BL_CONTAINER(hook, struct run_work, stopped)->patience, stop.reason,
+    bl_scope_stop(&BL_CONTAINER(hook, struct run_work, stopped)->wait_limit, stop.reason,
                   stop.origin);
 }
 
@@ -38,14 +38,14 @@ static void run_work_open_scopes(struct run_work *work)
 {
     const struct run_options *options = work->options;
 
-    bl_scope_init(&work->patience, bl_scope_current());
+    bl_scope_init(&work->wait_limit, bl_scope_current());
     bl_scope_init(&work->scope, bl_scope_current());
-    bl_stop_hook_add(&work->stopped, &work->scope, run_work_end_patience);
-    /* One that has passed at the start is the loop's business: it makes one result of it. */
+    bl_stop_hook_add(&work->stopped, &work->scope, run_work_end_waits);
+    /* A deadline that has already passed is left to the loop, which produces one result. */
     if (!options->workspace.timed || options->workspace.timeout_ns <= 0)
         return;
     uint64_t deadline_ns = bl_time_add(work->started_ns, (uint64_t)options->workspace.timeout_ns);
-    bl_scope_set_deadline(&work->patience, deadline_ns);
+    bl_scope_set_deadline(&work->wait_limit, deadline_ns);
     bl_scope_set_deadline(&work->scope, deadline_ns);
 }
 
@@ -53,21 +53,26 @@ static void run_work_close_scopes(struct run_work *work)
 {
     bl_stop_hook_remove(&work->stopped);
     bl_scope_done(&work->scope);
-    bl_scope_done(&work->patience);
+    bl_scope_done(&work->wait_limit);
 }
 
 /* The prompt is read last, because standard input may never end: errors in the files come first. */
 static int run_work_read(struct run_work *work)
 {
+    bool reminds = work->call->format == CLI_FORMAT_TEXT && !work->options->quiet;
+    const char *notice = NULL;
     int code = bl_workspace_read(work->workspace, &work->error);
 
     if (code == 0)
-        code = run_prompt_read(work->options, &work->arena, &work->prompt, &work->error);
+        code = run_prompt_read(work->options, reminds, &work->arena, &work->prompt, &notice,
+                               &work->error);
+    if (notice != NULL)
+        bl_workspace_warn(work->workspace, bl_text_from(notice));
     return code;
 }
 
-/* With a deadline that has passed at the start, files have a moment, so that the one result is made
- * in the session as any other; a file that blocks longer is too late. */
+/* If the deadline has already passed at the start, files get a short time, so that the one result
+ * is recorded in the session as usual; a file that blocks longer is too late. */
 static int prepare_late(struct run_work *work)
 {
     struct bl_scope moment;
@@ -83,15 +88,15 @@ static int prepare_late(struct run_work *work)
     return code;
 }
 
-/* Waits until standard error takes a few lines: it may be a pipe that is full, the same as standard
- * output, and must not outlast the deadline either. False: after a stop it took none. */
+/* Waits until standard error accepts a few lines: it may be a full pipe, as standard output may be,
+ * and must not delay the run past the deadline. Returns false if it accepts none after a stop. */
 static bool run_work_await_listener(const struct run_work *work)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
     uint64_t waited_ns = 0;
 
     while (poll(&error, 1, 0) != 1) {
-        if (bl_scope_stopped(&work->patience))
+        if (bl_scope_stopped(&work->wait_limit))
             waited_ns += LISTENER_NAP_NS;
         if (waited_ns >= CLI_STREAM_LINGER_NS)
             return false;
@@ -100,14 +105,30 @@ static bool run_work_await_listener(const struct run_work *work)
     return true;
 }
 
-/* In text: what the user may not expect. */
+/* Attaches the files that the prompt of the command line names. Standard input was written by
+ * others, so it attaches no files. Runs in the run's scope. */
+static int run_work_attach(struct run_work *work)
+{
+    struct bl_workspace *workspace = work->workspace;
+
+    int code = bl_workspace_attach(workspace, bl_text_from(work->options->prompt),
+                                   workspace->model.takes_images, &work->arena, &work->attached);
+    BL_LIST_EACH (link, &work->attached.warnings)
+        bl_workspace_warn(workspace, BL_CONTAINER(link, struct bl_notice, link)->text);
+    return code;
+}
+
+/* In text, reports what the user may not expect. */
 static void say_surprises(struct run_work *work)
 {
     if (work->call->format != CLI_FORMAT_TEXT || !run_work_await_listener(work))
         return;
     if (!work->workspace->found.chosen)
         cli_remark(
-            BL_TEXT("belay: no provider is configured: the built-in script model answers\n"));
+            BL_TEXT("belay: no provider is configured; the built-in script model answers\n"));
+    BL_LIST_EACH (link, &work->attached.notes)
+        cli_remark(bl_arena_printf(&work->arena, "belay: " BL_TEXT_FORMAT "\n",
+                                   BL_TEXT_ARG(BL_CONTAINER(link, struct bl_notice, link)->text)));
     for (size_t i = 0; i < work->workspace->warning_count; i++)
         cli_remark(bl_arena_printf(&work->arena, "belay: " BL_TEXT_FORMAT "\n",
                                    BL_TEXT_ARG(work->workspace->warnings[i])));
@@ -115,7 +136,7 @@ static void say_surprises(struct run_work *work)
     for (size_t i = 0; schema != NULL && bl_json_schema_ignored(schema, i).size > 0; i++) {
         struct bl_text keyword = bl_json_schema_ignored(schema, i);
         cli_remark(bl_arena_printf(&work->arena,
-                                   "belay: " BL_TEXT_FORMAT " of the schema is not checked\n",
+                                   "belay: schema keyword " BL_TEXT_FORMAT " is not checked\n",
                                    BL_TEXT_ARG(keyword)));
     }
 }
@@ -131,11 +152,12 @@ static struct bl_run_options run_work_loop_options(const struct run_work *work)
     run.continues = options->continuation != NULL;
     run.continuation = bl_text_from(options->continuation);
     run.from_ns = work->started_ns;
+    bl_attached_give(&work->attached, &run);
     return run;
 }
 
-/* A model that is never called, for a run that was stopped before it had one: it has the name of
- * the one that was chosen, if that is known. */
+/* Sets a model that is never called, for a run that was stopped before it had one. It has the name
+ * of the chosen model, if that is known. */
 static void pretend_model(struct run_work *work)
 {
     struct bl_workspace *workspace = work->workspace;
@@ -149,8 +171,8 @@ static void pretend_model(struct run_work *work)
     workspace->model.name = found->profile->model;
 }
 
-/* A run that was stopped before it had a session: the engine makes the result of it, as of any
- * other that is stopped at its entry. */
+/* Produces the result of a run that was stopped before it had a session: the engine makes it, as
+ * for any run that is stopped at its start. */
 static void work_run_stopped(struct run_work *work)
 {
     const struct run_options *options = work->options;
@@ -175,6 +197,15 @@ static void work_run_stopped(struct run_work *work)
     work->error = (struct bl_error){0};
 }
 
+void run_hint_held(int code, struct bl_error *error)
+{
+    if (code != BL_EBUSY || error->kind != BL_KIND_SESSION)
+        return;
+    error->hint[0] = '\0';
+    bl_error_hint(
+        error, "add --fork to continue in a copy of it; 'belay ps' shows what its holder is doing");
+}
+
 struct bl_agent_options run_agent_options(struct run_work *work)
 {
     const struct run_options *options = work->options;
@@ -185,6 +216,7 @@ struct bl_agent_options run_agent_options(struct run_work *work)
         .id = options->session != NULL ? options->session : options->resume,
         .newest = options->newest,
         .must_exist = options->resume != NULL,
+        .fork = options->fork,
         .directory = options->workspace.directory,
         .run_id = work->run_id,
         .request_id = options->request_id,
@@ -214,10 +246,12 @@ static int work_run_session(struct run_work *work)
     struct bl_agent_options agent = run_agent_options(work);
     struct bl_run_options loop = run_work_loop_options(work);
 
-    return bl_agent_run(&agent, &loop, &work->scope, &work->arena, &work->result, &work->error);
+    int code = bl_agent_run(&agent, &loop, &work->scope, &work->arena, &work->result, &work->error);
+    run_hint_held(code, &work->error);
+    return code;
 }
 
-/* The run with its control socket. One that cannot be made is no reason not to run. */
+/* Runs with a control socket; without one if it cannot be created. */
 static int work_run_listed(struct run_work *work)
 {
     struct bl_nursery services;
@@ -256,6 +290,8 @@ static int run_work_begin(struct run_work *work)
     struct bl_scope *outer = bl_scope_enter(&work->scope);
 
     int code = run_begin(work);
+    if (code == 0)
+        code = run_work_attach(work);
     if (code == 0) {
         say_surprises(work);
         if (work->face->before != NULL)
@@ -267,9 +303,19 @@ static int run_work_begin(struct run_work *work)
     return code;
 }
 
+/* True if progress is shown. Not with a request id: its answers are printed at the end. */
+static bool run_work_shows(const struct run_work *work)
+{
+    return work->face->shows && work->call->format == CLI_FORMAT_TEXT && !work->options->quiet &&
+           work->options->request_id == NULL && isatty(STDERR_FILENO) == 1;
+}
+
 static void run_work_perform(struct run_work *work)
 {
     int code = run_work_begin(work);
+
+    if (code == 0 && run_work_shows(work))
+        work->progress = run_progress_new(work);
 
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
@@ -280,7 +326,7 @@ static void run_work_perform(struct run_work *work)
     if (bl_scope_stopped(&work->scope) && (code == BL_ECANCELED || code == BL_ETIMEDOUT))
         work_run_stopped(work);
     else
-        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run", NULL, "the run cannot begin: %s",
+        bl_error_set(&work->error, code, BL_KIND_RUNTIME, "run", NULL, "cannot start the run: %s",
                      bl_error_text(code));
 }
 
@@ -290,13 +336,13 @@ static int run_work_stop_exit_code(const struct run_work *work)
 {
     struct bl_stop stop;
 
-    bl_scope_stop_read(&work->patience, &stop);
+    bl_scope_stop_read(&work->wait_limit, &stop);
     if (stop.reason == BL_STOP_TIMEOUT)
         return CLI_EXIT_TIMEOUT;
     return strcmp(stop.origin, "SIGTERM") == 0 ? CLI_EXIT_TERMINATED : CLI_EXIT_CLIENT_GONE;
 }
 
-/* An answer that did not get out is never taken for success. */
+/* Sets the exit code for an answer that was not delivered: never success. */
 static void run_work_answer_lost(struct run_work *work, bool heard)
 {
     int failed = work->stream.failed;
@@ -319,7 +365,10 @@ static void run_work_answer_lost(struct run_work *work, bool heard)
 static void run_work_answer(struct run_work *work)
 {
     work->face->report(work);
-    bool delivered = cli_stream_flush(&work->stream);
+    bool needed = run_progress_shows_answer(work->progress);
+    bool shown = run_progress_free(work->progress, &work->wait_limit);
+    work->progress = NULL;
+    bool delivered = cli_stream_flush(&work->stream) && (shown || !needed);
     bool heard = work->call->asked == CLI_FORMAT_TEXT && run_work_await_listener(work);
     if (work->call->format == CLI_FORMAT_TEXT && heard)
         work->face->remark(work);
@@ -337,7 +386,7 @@ static void run_work_hurry(void *context)
 
 static void run_work_perform_and_answer(struct run_work *work)
 {
-    work->signals.after = &work->patience;
+    work->signals.after = &work->wait_limit;
     int code = cli_signals_start(&work->signals, &work->scope, run_work_hurry, work);
 
     if (code == 0)
@@ -358,7 +407,7 @@ static int run_work_main(void *argument)
 
     bl_id_make(work->run_id, "run_");
     run_work_open_scopes(work);
-    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->patience,
+    if (cli_stream_open(&work->stream, STDOUT_FILENO, &work->scope, &work->wait_limit,
                         &work->error) == 0) {
         run_work_perform_and_answer(work);
         cli_stream_close(&work->stream);
@@ -378,8 +427,11 @@ void run_work_init(struct run_work *work)
     work->started_ns = bl_clock_now_ns(&bl_clock_system);
     work->prompt = bl_text_from(work->options->prompt);
     bl_arena_init(&work->arena);
+    bl_attached_init(&work->attached);
     bl_list_init(&work->result.run.turns);
-    /* Its rules, all that may be wrong with them so far, were tried with the command line. */
+    bl_list_init(&work->refusals);
+    bl_list_init(&work->result.undelivered);
+    /* This cannot fail: the rules were checked with the command line. */
     int code = bl_workspace_new(&work->options->workspace, &work->workspace, &work->error);
     assert(code == 0);
     (void)code;

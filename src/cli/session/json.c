@@ -1,7 +1,7 @@
 #include "cli/answers.h"
 #include "session.h"
 
-/* What list and show say of a session before its turns, and after them. */
+/* The members that list and show write before a session's turns, and after them. */
 #define BL_RECORD_STRUCT struct bl_store_summary
 static const struct bl_member head_members[] = {
     BL_MEMBER_STRING("session_id", id, .form = &bl_session_id_form),
@@ -11,7 +11,7 @@ static const struct bl_member head_members[] = {
     BL_MEMBER_STRING("parent", parent, .nullable = true, .form = &bl_session_id_form,
                      .about = "Session that this one was forked from."),
     BL_MEMBER_STRING("agent_of", agent_of, .nullable = true, .form = &bl_session_id_form,
-                     .about = "Of a sub-agent: session of the agent above it."),
+                     .about = "Of a sub-agent: session of its parent agent."),
     BL_MEMBER_STRING("agent_turn", agent_turn, .nullable = true,
                      .about = "Of a sub-agent: the turn that started it."),
     BL_MEMBER_STRING("persona", persona, .nullable = true, .about = "Of a sub-agent: its persona."),
@@ -24,7 +24,7 @@ static const struct bl_member head_members[] = {
 static const struct bl_record head_record = BL_RECORD_GROUP("session_head", head_members);
 
 static const struct bl_member tail_members[] = {
-    BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .about = "Of committed turns."),
+    BL_MEMBER_OBJECT("usage", usage, &bl_usage_record, .about = "Usage of committed turns."),
     BL_MEMBER_OBJECT("spent", spent, &bl_spent_record),
     BL_MEMBER_END,
 };
@@ -32,8 +32,9 @@ static const struct bl_record tail_record = BL_RECORD_GROUP("session_tail", tail
 
 static const struct bl_member summary_members[] = {
     BL_MEMBER_INCLUDE(&head_record),
-    BL_MEMBER_INTEGER("turns", turns,
-                      .about = "Committed turns, with those that left the model's context."),
+    BL_MEMBER_INTEGER(
+        "turns", turns,
+        .about = "Committed turns, including those that are no longer in the model's context."),
     BL_MEMBER_INTEGER("attempts", attempts, .about = "Attempts that were rejected or cut off."),
     BL_MEMBER_INCLUDE(&tail_record),
     BL_MEMBER_END,
@@ -46,6 +47,8 @@ static const struct bl_member turn_element = {
     .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_turn_result_record};
 static const struct bl_member attempt_element = {
     .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_store_attempt_record};
+static const struct bl_member receipt_element = {
+    .type = BL_TYPE_RAW, .size = sizeof(struct bl_text), .record = &bl_receipt_record};
 static const struct bl_member id_element = {
     .type = BL_TYPE_STRING, .size = sizeof(char *), .form = &bl_session_id_form};
 
@@ -62,6 +65,9 @@ static const struct bl_member show_members[] = {
                     .about = "Committed turns, oldest first."),
     BL_MEMBER_ARRAY("attempts", view.attempts, view.attempt_count, &attempt_element,
                     .about = "Turns that were rejected, cut off or are running; oldest first."),
+    BL_MEMBER_ARRAY("receipts", view.receipts, view.receipt_count, &receipt_element,
+                    .about = "Receipts of other stops: background commands, cells, and processes "
+                             "left running by an owner that died; oldest first."),
     BL_MEMBER_EMBED(view.summary, &tail_record),
     BL_MEMBER_END,
 };
@@ -79,11 +85,11 @@ static const struct bl_member delete_members[] = {
     BL_MEMBER_ARRAY("deleted", deleted, deleted_count, &id_element,
                     .about = "Ids of the deleted sessions, in the order of the command line."),
     BL_MEMBER_POINTER("error", failure, &bl_error_record, .optional = true,
-                      .about = "Of the first session that could not be deleted."),
+                      .about = "Error of the first session that could not be deleted."),
     BL_MEMBER_END,
 };
 static const struct bl_member move_members[] = {
-    BL_MEMBER_STRING("store", where, .least = 1, .about = "Path of the store that was unusable."),
+    BL_MEMBER_STRING("store", where, .least = 1, .about = "Former path of the store."),
     BL_MEMBER_STRING("moved_to", path, .least = 1),
     BL_MEMBER_END,
 };

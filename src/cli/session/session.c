@@ -9,7 +9,7 @@
 
 #define TEXT_MAX ((size_t)2 * 1024 * 1024 * 1024)
 
-/* ---- In the fiber: one function a verb ------------------------------------------------------- */
+/* ---- One function per subcommand, run in the fiber ------------------------------------------- */
 
 static int session_list(struct session_work *work)
 {
@@ -37,7 +37,7 @@ static int cli_fork_session(struct session_work *work)
                          &work->error);
 }
 
-/* It was there before anything was deleted. */
+/* True if the session existed before anything was deleted. */
 static bool was_there(const struct session_work *work, const char *id)
 {
     BL_LIST_EACH (link, &work->summaries) {
@@ -47,8 +47,8 @@ static bool was_there(const struct session_work *work, const char *id)
     return false;
 }
 
-/* Each for itself: one that cannot be deleted does not keep the others. The first failure is told.
- * One that went with the session of the agent above it is deleted, too. */
+/* Deletes each session independently: a failure does not affect the others, and the first one is
+ * reported. A session that was deleted with its parent agent's session counts as deleted. */
 static int delete (struct session_work *work)
 {
     int first = 0;
@@ -73,8 +73,24 @@ static int delete (struct session_work *work)
     return first;
 }
 
+/* Refuses to move a usable store aside: its sessions would seem to be lost. */
+static int session_refuse_healthy(struct session_work *work)
+{
+    if (bl_store_check(work->where, NULL) != 0)
+        return 0;
+    bl_error_set(&work->error, BL_EEXIST, BL_KIND_FILESYSTEM, "move the store aside", work->where,
+                 "store '%.300s' is usable: all its pages can be read", work->where);
+    bl_error_hint(&work->error, "to start a new store anyway, add --force; the sessions of this "
+                                "one are then available only with --store and its new name");
+    return BL_EEXIST;
+}
+
 static int session_move_aside(struct session_work *work)
 {
+    int code = work->force ? 0 : session_refuse_healthy(work);
+
+    if (code != 0)
+        return code;
     return bl_store_move_aside(&work->arena, work->where, &work->path, &work->error);
 }
 
@@ -104,8 +120,8 @@ static void move_text(struct bl_buffer *out, const struct session_work *work)
 /* ---- The verbs ------------------------------------------------------------------------------- */
 
 enum store_use {
-    STORE_READ,   /* needs none: then there is nothing */
-    STORE_CHANGE, /* must be there */
+    STORE_READ,   /* without a store the answer is empty */
+    STORE_CHANGE, /* the store must exist */
     STORE_MAKE,
     STORE_NONE,
 };
@@ -114,7 +130,7 @@ static const struct verb {
     enum store_use store;
     int (*run)(struct session_work *work);
     const struct cli_answer *answer;
-    void (*text)(struct bl_buffer *out, const struct session_work *work); /* NULL: nothing */
+    void (*text)(struct bl_buffer *out, const struct session_work *work); /* NULL for no text */
 } verbs[] = {
     [SESSION_LIST] = {STORE_READ, session_list, &session_list_answer, session_list_text},
     [SESSION_SHOW] = {STORE_CHANGE, session_show, &session_show_answer, session_show_text},
@@ -142,7 +158,7 @@ static int session_settle(struct session_work *work, struct bl_error *error)
     work->directory = directory;
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the directory", NULL,
-                            "the current folder is gone");
+                            "the current folder no longer exists");
     return work->where != NULL ? 0 : bl_store_default_path(&work->arena, &work->where, error);
 }
 
@@ -153,7 +169,7 @@ struct task {
     const struct verb *verb;
 };
 
-/* A store that is not there holds no session: only import makes one. */
+/* Opens the store. Only import creates one; without a store there is no session to find. */
 static int session_open_store(struct session_work *work, const struct verb *verb)
 {
     struct bl_error *error = &work->error;
@@ -170,8 +186,8 @@ static int session_open_store(struct session_work *work, const struct verb *verb
             return 0;
         const char *id = work->source != NULL ? work->source : work->ids[0];
         bl_error_set(error, code, BL_KIND_SESSION, "find the session", id,
-                     "no session '%s': there is no store %s", id, work->where);
-        bl_error_hint(error, "'belay run' makes one; --store names another");
+                     "no session '%s': store '%s' does not exist", id, work->where);
+        bl_error_hint(error, "'belay run' creates a store; --store selects another one");
         return code;
     }
     if (code != 0 || verb->run == session_show || verb->run == session_export)
@@ -216,7 +232,7 @@ static int session_perform(struct session_work *work, const struct verb *verb)
         code = cli_loop_run("session", task_main, &task, &work->error);
     if (work->exit_code != CLI_EXIT_OK)
         return work->exit_code;
-    /* Of several, those that could be deleted are named besides. */
+    /* The answer names the sessions that were deleted in spite of the error. */
     if (verb->run == delete &&code != 0 && call->format != CLI_FORMAT_TEXT) {
         work->failure = &work->error;
         return cli_answer_print(call, cli_error_exit_code(&work->error), &verb->answer->record,

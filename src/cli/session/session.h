@@ -1,5 +1,5 @@
-/* The parts of `belay session`: its verbs (session.c), what it reads and writes as files
- * (session_file.c), and the two ways of showing what it found (session_json.c, session_text.c). */
+/* The parts of `belay session`: its subcommands (session.c), import and export (file.c), and the
+ * output as JSON (json.c) and text (text.c). */
 #ifndef BELAY_CLI_SESSION_H
 #define BELAY_CLI_SESSION_H
 
@@ -17,41 +17,41 @@ enum session_verb {
     SESSION_MOVE_ASIDE,
 };
 
-/* What the command line asks for, and what came of it. */
+/* The command line and the results. */
 struct session_work {
     const struct cli_call *call;
     struct bl_arena arena;
     enum session_verb verb;
-    const char *source; /* the session that it is about; NULL: none */
-    const char *file;   /* to read or write; NULL: standard input or output */
-    const char **ids;   /* of delete; end in NULL */
+    const char *source; /* the session to work on; NULL if none */
+    const char *file;   /* to read or write; NULL for standard input or output */
+    const char **ids;   /* for delete; end in NULL */
     size_t id_count;
     const char *where;     /* the store */
-    const char *as;        /* --as; NULL: not given */
+    const char *as;        /* --as; NULL if not given */
     bool all;              /* --all */
-    const char *directory; /* where we are */
+    bool force;            /* --force */
+    const char *directory; /* the current folder */
     struct bl_store *store;
-    struct bl_list summaries;          /* of list */
-    struct bl_store_session_view view; /* of show */
-    struct bl_text input;              /* of import */
-    const char *id;                    /* that it was about, or that came of it */
-    const char *path;                  /* of export: the file; of move-aside: where it is now */
-    uint64_t lines;                    /* of export */
+    struct bl_list summaries;          /* for list */
+    struct bl_store_session_view view; /* for show */
+    struct bl_text input;              /* for import */
+    const char *id;                    /* the session worked on, or the new one */
+    const char *path;                  /* export: the file; move-aside: the new path */
+    uint64_t lines;                    /* for export */
     const char **deleted;
     size_t deleted_count;
-    int exit_code; /* when something could not be written; else 0 */
+    int exit_code; /* of a failed write; else 0 */
     struct bl_error error;
-    const struct bl_error *failure; /* of delete: what is told besides; NULL: nothing */
+    const struct bl_error *failure; /* for delete: reported with the result; NULL if none */
 };
 
-/* For people. */
+/* Write the text for people. */
 void session_list_text(struct bl_buffer *out, const struct session_work *work);
 void session_show_text(struct bl_buffer *out, const struct session_work *work);
 
-/* In a fiber: writes the session to standard output, or to a file that is there whole or not at
- * all. */
+/* Writes the session to standard output, or atomically to a file. Call in a fiber. */
 int session_export(struct session_work *work);
-/* Before the loop: reads the file to import ("-" or none: standard input). */
+/* Reads the file to import; "-" or NULL is standard input. Call before the loop starts. */
 int session_read_input(struct session_work *work, const char *path);
 
 #endif

@@ -1,10 +1,9 @@
 #include <inttypes.h>
 
+#include "cli/columns.h"
 #include "session.h"
 
-#define TITLE_SIZE 40u
-
-/* One line of a text, without what would move a terminal's cursor. */
+/* Appends a text as one line, with control sequences escaped. */
 static void session_text_append_line(struct bl_buffer *out, struct bl_text text, size_t size_max)
 {
     struct bl_text cut = bl_utf8_cut(text, size_max);
@@ -15,7 +14,7 @@ static void session_text_append_line(struct bl_buffer *out, struct bl_text text,
     bl_buffer_append_byte(out, '\n');
 }
 
-/* "2026-11-15 18:50", UTC. */
+/* Writes "2026-11-15 18:50", in UTC. */
 static void format_time(int64_t wall_ns, char out[32])
 {
     bl_time_format(wall_ns, out);
@@ -23,34 +22,57 @@ static void format_time(int64_t wall_ns, char out[32])
     out[16] = '\0';
 }
 
-static uint64_t tokens(const struct bl_usage *usage)
+static const struct cli_column list_columns[] = {
+    {"ID", 0, 0, false, false},       {"TURNS", 60, 0, true, false},
+    {"COST", 70, 0, true, false},     {"AGE", 80, 0, true, false},
+    {"HELD BY", 50, 8, false, false}, {"AGENT OF", 40, 8, false, false},
+    {"TITLE", 0, 12, false, false},
+};
+
+static void session_text_fill_row(struct bl_arena *arena, const struct bl_store_summary *summary,
+                                  int64_t wall_ns, struct bl_text *cells)
 {
-    return usage->input_tokens + usage->output_tokens;
+    char age[32];
+
+    bl_duration_format(wall_ns > summary->updated_wall_ns ? wall_ns - summary->updated_wall_ns : 0,
+                       age);
+    cells[0] = bl_arena_text(arena, bl_text_from(summary->id));
+    cells[1] = bl_arena_printf(arena, "%" PRIu64, summary->turns);
+    cells[2] = summary->spent.cost_unknown
+                   ? BL_TEXT("-")
+                   : bl_arena_printf(arena, summary->spent.cost_usd < 1 ? "$%.3f" : "$%.2f",
+                                     summary->spent.cost_usd);
+    cells[3] = bl_arena_text(arena, bl_text_from(age));
+    cells[4] = cli_columns_cell(arena, bl_text_from(summary->held_by));
+    cells[5] = cli_columns_cell(arena, bl_text_from(summary->agent_of));
+    cells[6] = cli_columns_cell(arena, bl_text_from(summary->title));
 }
 
 void session_list_text(struct bl_buffer *out, const struct session_work *work)
 {
+    const size_t count = BL_COUNT(list_columns);
+    int64_t wall_ns = bl_clock_wall_ns(&bl_clock_system);
+    size_t rows = 0;
+    BL_AUTO_ARENA(arena);
+
     if (bl_list_empty(&work->summaries)) {
-        bl_buffer_append(out, work->all
-                                  ? BL_TEXT("No sessions.\n")
-                                  : BL_TEXT("No sessions of this directory; --all lists those of "
-                                            "every one.\n"));
+        bl_buffer_append(
+            out,
+            work->all
+                ? BL_TEXT("No sessions.\n")
+                : BL_TEXT(
+                      "No sessions in this directory; --all lists those of all directories.\n"));
         return;
     }
-    bl_buffer_printf(out, "%-28s %6s %9s  %-16s %s\n", "ID", "TURNS", "TOKENS", "UPDATED (UTC)",
-                     "TITLE");
+    BL_LIST_EACH (link, &work->summaries)
+        rows++;
+    struct bl_text *cells = bl_arena_zalloc(&arena, rows * count * sizeof *cells);
+    rows = 0;
     BL_LIST_EACH (link, &work->summaries) {
         const struct bl_store_summary *summary = BL_CONTAINER(link, struct bl_store_summary, link);
-        char updated[32];
-        format_time(summary->updated_wall_ns, updated);
-        bl_buffer_printf(out, "%-28s %6" PRIu64 " %9" PRIu64 "  %-16s ", summary->id,
-                         summary->turns, tokens(&summary->usage), updated);
-        if (summary->held_by != NULL)
-            bl_buffer_printf(out, "[held by %s] ", summary->held_by);
-        if (summary->agent_of != NULL)
-            bl_buffer_printf(out, "[agent of %s] ", summary->agent_of);
-        session_text_append_line(out, bl_text_from(summary->title), TITLE_SIZE);
+        session_text_fill_row(&arena, summary, wall_ns, cells + count * rows++);
     }
+    cli_columns_write(out, list_columns, count, cells, rows, cli_columns_width());
 }
 
 /* ---- One session ----------------------------------------------------------------------------- */
@@ -60,7 +82,7 @@ static struct bl_text session_text_member(const struct bl_json *object, const ch
     return bl_json_text(bl_json_get(object, bl_text_from(key)));
 }
 
-/* A text of several lines, each behind `prefix`. */
+/* Appends the lines of a text, each after `prefix`. */
 static void append_indented(struct bl_buffer *out, struct bl_text text, const char *prefix)
 {
     struct bl_text line;
@@ -68,6 +90,27 @@ static void append_indented(struct bl_buffer *out, struct bl_text text, const ch
     while (bl_text_split(&text, '\n', &line)) {
         bl_buffer_append(out, bl_text_from(prefix));
         session_text_append_line(out, line, SIZE_MAX);
+    }
+}
+
+/* Appends lines such as "    ● bash  ok, 223 ms". */
+static void append_steps(struct bl_buffer *out, const struct bl_json *steps)
+{
+    BL_JSON_EACH (step, steps) {
+        struct bl_text status = session_text_member(step, "status");
+        int64_t ms = 0;
+        char time[32];
+        bl_buffer_append(out, BL_TEXT("    ● "));
+        bl_text_show(out, session_text_member(step, "tool"), BL_SHOW_LINE);
+        bl_buffer_append(out, BL_TEXT("  "));
+        for (size_t i = 0; i < status.size; i++)
+            bl_buffer_append_byte(out, status.data[i] == '_' ? ' ' : status.data[i]);
+        if (bl_json_int64(bl_json_get(step, BL_TEXT("ms")), &ms) && ms > 0 &&
+            ms < INT64_MAX / (int64_t)BL_NS_PER_MS) {
+            bl_duration_format(ms * (int64_t)BL_NS_PER_MS, time);
+            bl_buffer_printf(out, ", %s", time);
+        }
+        bl_buffer_append_byte(out, '\n');
     }
 }
 
@@ -84,6 +127,7 @@ static void append_turn(struct bl_buffer *out, struct bl_text json)
         bl_buffer_printf(out, "\n" BL_TEXT_FORMAT "  " BL_TEXT_FORMAT "%s\n", BL_TEXT_ARG(id),
                          BL_TEXT_ARG(reason), interrupted ? ", interrupted" : "");
         append_indented(out, session_text_member(turn, "prompt"), "  > ");
+        append_steps(out, bl_json_get(turn, BL_TEXT("steps")));
         append_indented(out, session_text_member(turn, "output"), "    ");
     }
 }
@@ -103,11 +147,33 @@ static void append_attempt(struct bl_buffer *out, struct bl_text json)
                          BL_TEXT_ARG(id), BL_TEXT_ARG(state), reason.size > 0 ? ": " : "",
                          BL_TEXT_ARG(reason));
         append_indented(out, session_text_member(attempt, "prompt"), "  > ");
+        append_steps(out, bl_json_get(result, BL_TEXT("steps")));
         append_indented(out, session_text_member(result, "output"), "    ");
     }
 }
 
-/* Names of personas come from files of others, and ids of turns from imports. */
+/* Appends the receipt of a background command, a cell, or processes that a dead owner left running.
+ */
+static void append_receipt(struct bl_buffer *out, struct bl_text json)
+{
+    const struct bl_json *value;
+    struct bl_receipt_row receipt;
+    char when[32];
+    BL_AUTO_ARENA(arena);
+    BL_AUTO_BUFFER(line, 4096);
+
+    if (bl_json_read(&arena, json, NULL, &value, NULL) != 0)
+        return;
+    bl_record_take(&arena, &bl_receipt_record, value, &receipt);
+    format_time(receipt.requested_wall_ns, when);
+    bl_receipt_row_line(&receipt, &line);
+    bl_buffer_printf(out, "\n%s  %s, %s UTC\n", receipt.id != NULL ? receipt.id : "",
+                     receipt.scope != NULL ? receipt.scope : "", when);
+    append_indented(out, bl_text_trim(bl_buffer_text(&line)), "    ");
+}
+
+/* Escapes control sequences: names of personas come from files of others, ids of turns from
+ * imports. */
 static void append_agent(struct bl_buffer *out, const struct bl_store_summary *summary)
 {
     bl_buffer_printf(out, "Agent of   %s\n", summary->agent_of);
@@ -149,7 +215,13 @@ void session_show_text(struct bl_buffer *out, const struct session_work *work)
     for (size_t i = 0; i < view->turn_count; i++)
         append_turn(out, view->turns[i]);
     if (view->attempt_count > 0)
-        bl_buffer_append(out, BL_TEXT("\nAttempts that are not in the session:\n"));
+        bl_buffer_append(out, BL_TEXT("\n"
+                                      "Attempts, not part of the session:\n"));
     for (size_t i = 0; i < view->attempt_count; i++)
         append_attempt(out, view->attempts[i]);
+    if (view->receipt_count > 0)
+        bl_buffer_append(out, BL_TEXT("\n"
+                                      "Other stops:\n"));
+    for (size_t i = 0; i < view->receipt_count; i++)
+        append_receipt(out, view->receipts[i]);
 }

@@ -21,7 +21,7 @@ static const struct cli_option feature_limits[] = {
               .sample = "5", .about = "Turn limit for each task."),
     CLI_DURATION("task-timeout", 0, struct feature_options, overrides.task_timeout_ns, .least = 1,
                  .most = FEATURE_WEEK, .sample = "45m", .about = "Deadline for each task.",
-                 .detail = "Counted from the moment the task has its slot."),
+                 .detail = "Counted from the moment the task gets a slot."),
     CLI_NUMBER("timeout-multiplier", 0, "N", struct feature_options, overrides.timeout_multiplier,
                .lowest = 0.1, .highest = 100, .sample = "1.5",
                .about = "Multiply the deadlines of tasks by this number."),
@@ -33,7 +33,7 @@ static const struct cli_option feature_limits[] = {
                  .most = FEATURE_WEEK, .sample = "120s",
                  .set = CLI_SET(struct feature_options, overrides.coach_grace_set),
                  .about = "Time that verification and Coach may take past a task's deadline.",
-                 .detail = "Only if the Player had ended well."),
+                 .detail = "Only if the Player completed."),
     CLI_DURATION("drain", 0, struct feature_options, overrides.drain_ns, .most = FEATURE_WEEK,
                  .sample = "10s", .set = CLI_SET(struct feature_options, overrides.drain_set),
                  .about = "Time that running phases have after the first signal."),
@@ -49,22 +49,22 @@ static const struct cli_option feature_limits[] = {
     CLI_NUMBER("max-budget-usd", 0, "USD", struct feature_options, overrides.max_budget_usd,
                .sample = "5.00",
                .set = CLI_SET(struct feature_options, overrides.max_budget_usd_set),
-               .about = "Cost limit for the whole feature, for models whose price is known."),
+               .about = "Cost limit for the whole feature. Needs models with known prices."),
     {0},
 };
 
 static const struct cli_option feature_runs[] = {
     CLI_FLAG("require-clean", 0, struct feature_options, require_clean,
-             .about = "Refuse a checkout with changes, which are not in the base.",
-             .detail = "Without it they are a warning."),
+             .about = "Refuse a checkout with uncommitted changes, which are not part of the base.",
+             .detail = "Without it, they cause a warning."),
     CLI_FLAG("take-over", 0, struct feature_options, take_over,
-             .about = "End the belay process that runs the feature now, and go on here."),
+             .about = "End the belay process that is running the feature, and continue here."),
     CLI_LIST(CLI_TYPE_TEXT, "task", "TASK", struct feature_options, tasks, task_count,
              .verbs = CLI_VERB(FEATURE_RUN) | CLI_VERB(FEATURE_RESUME), .sample = "TASK-AUTH-001",
              .about = "Run only this task."),
     CLI_REVISION("base", 0, "COMMIT", struct feature_options, base, .verbs = CLI_VERB(FEATURE_RUN),
                  .initial = "HEAD", .sample = "main", .complete = CLI_COMPLETE_REVISIONS,
-                 .about = "What the first wave starts from."),
+                 .about = "The commit that the first wave starts from."),
     CLI_FLAG("fresh", 0, struct feature_options, fresh, .verbs = CLI_VERB(FEATURE_RUN),
              .about = "Start from the beginning; old branches and worktrees are kept aside.",
              .detail = "Old branches become refs below `refs/belay/rescue`, and their worktrees "
@@ -77,21 +77,38 @@ static const struct cli_option feature_runs[] = {
 
 static const struct cli_option feature_options[] = {
     CLI_FLAG("all", 0, struct feature_options, all, .verbs = CLI_VERB(FEATURE_LIST),
-             .about = "List everything, not only what belongs to this folder.",
+             .about = "List all of them, not only those of this folder.",
              .detail = "That is, the features of all repositories."),
     CLI_FLAG("follow", 'f', struct feature_options, follow, .verbs = CLI_VERB(FEATURE_LOGS),
-             .about = "Go on until the feature ends."),
+             .about = "Follow the log until the feature ends."),
     CLI_COUNT("turn", 0, "N", struct feature_options, turn, .least = 1, .most = 1000000,
               .verbs = CLI_VERB(FEATURE_LOGS), .sample = "2", .about = "Show only this turn."),
     CLI_WORD("phase", 0, "PHASE", struct feature_options, phase, feature_phases,
              .verbs = CLI_VERB(FEATURE_LOGS), .sample = "coach",
              .about = "Show only this phase: `player`, `verify`, `coach`, `merge` or `gate`."),
-    CLI_FLAG("dry-run", 0, struct feature_options, dry_run, .verbs = CLI_VERB(FEATURE_CLEAN),
-             .about = "Only say what would be removed."),
+    CLI_PATH("from", 0, "FILE", struct feature_options, from, .verbs = CLI_VERB(FEATURE_NEW),
+             .complete = CLI_COMPLETE_FILES, .sample = "tasks.md",
+             .about = "Read the tasks from this file; `-` is standard input.",
+             .detail = "One task per line, a checklist, or Markdown with a heading for each task."),
+    CLI_TEXT("prompt", 0, "TEXT", struct feature_options, prompt, .verbs = CLI_VERB(FEATURE_NEW),
+             .sample = "add a login", .expected = "a description of the work",
+             .about = "Let the configured model write the plan for this work.",
+             .detail = "It may read the repository."),
+    CLI_TEXT("name", 0, "NAME", struct feature_options, title, .verbs = CLI_VERB(FEATURE_NEW),
+             .sample = "Login", .expected = "a name",
+             .about = "Name of the feature; without it, the title of the text, or the id."),
+    CLI_LIST(CLI_TYPE_TEXT, "verify", "COMMAND", struct feature_options, verify, verify_count,
+             .verbs = CLI_VERB(FEATURE_NEW), .sample = "make test", .expected = "a command",
+             .about = "Command that verifies each task."),
+    CLI_FLAG("in-order", 0, struct feature_options, in_order, .verbs = CLI_VERB(FEATURE_NEW),
+             .about = "Run each task after the one before it, unless it says otherwise."),
+    CLI_FLAG("dry-run", 0, struct feature_options, dry_run,
+             .verbs = CLI_VERB(FEATURE_NEW) | CLI_VERB(FEATURE_CLEAN),
+             .about = "Only print what would be written or removed."),
     CLI_PATH("html", 0, "FILE", struct feature_options, html, .verbs = CLI_VERB(FEATURE_REPORT),
              .complete = CLI_COMPLETE_FILES, .sample = "report.html",
              .about = "Write one HTML file; `-` is standard output.",
-             .detail = "The file refers to nothing outside."),
+             .detail = "The file is self-contained."),
     CLI_STORE_ROW(struct feature_options, store, .verbs = ~CLI_VERB(FEATURE_VALIDATE)),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_STREAM_FORMATS, .verbs = FEATURE_STREAMS,
@@ -116,9 +133,17 @@ static const struct cli_option feature_options[] = {
             0                                                                                      \
         }                                                                                          \
     }
-#define FEATURE_HINT      .hint = "name it by its id, or by the path of its plan"
-#define FEATURE_TASK_HINT .hint = "name it as FEAT-AUTH/TASK-AUTH-001"
+#define FEATURE_HINT      .hint = "give its id, or the path of its plan"
+#define FEATURE_TASK_HINT .hint = "give a task such as FEAT-AUTH/TASK-AUTH-001"
 
+static const struct cli_option feature_made[] = {
+    CLI_TEXT("FEAT", 0, NULL, struct feature_options, name, .most = 4096,
+             .expected = "the id of the new feature", .hint = "give an id such as FEAT-LOGIN",
+             .about = "The id of the new feature."),
+    CLI_LIST(CLI_TYPE_ANY, "TASK", NULL, struct feature_options, texts, text_count,
+             .optional = true, .about = "A task: \"TITLE\", \"ID: TITLE (after 1, ID)\"."),
+    {0},
+};
 static const struct cli_option feature_plan[] =
     FEATURE_NAME("FEAT", CLI_COMPLETE_PLANS, FEATURE_HINT, .about = "A feature or its plan.");
 static const struct cli_option feature_whole[] =
@@ -135,22 +160,26 @@ static const struct cli_option feature_extend[] = {
              .complete = CLI_COMPLETE_FEATURES, .expected = "a task such as FEAT-A/TASK-A",
              FEATURE_TASK_HINT, .about = "A task."),
     CLI_ANY("+DURATION", 0, NULL, struct feature_options, longer,
-            .hint = "say how much longer, such as +10m", .sample = "+10m",
-            .about = "How much longer."),
+            .hint = "give the additional time, such as +10m", .sample = "+10m",
+            .about = "The additional time."),
     {0},
 };
 
 static const struct cli_verb feature_verbs[] = {
+    [FEATURE_NEW] =
+        {"new", "Write a plan from a list of tasks or from a prompt.",
+         "Tasks come from arguments, a file, standard input or the model. The plan is validated "
+         "before any file is written, and existing files are not overwritten.",
+         feature_made},
     [FEATURE_VALIDATE] = {"validate",
                           "Check the plan and print waves, seats and deadlines as they will be "
                           "enforced.",
-                          "Everything that is wrong is reported at once, each as FILE:LINE: CODE "
-                          "message.",
+                          "All errors are reported at once, each as FILE:LINE: CODE message.",
                           feature_plan},
-    [FEATURE_RUN] = {"run", "Run the feature, or go on where it stopped.",
+    [FEATURE_RUN] = {"run", "Run the feature, or continue where it stopped.",
                      "On a terminal a table shows the state; otherwise each event is a line.",
                      feature_plan},
-    [FEATURE_STATUS] = {"status", "Show the state of the feature, whether it runs or not.",
+    [FEATURE_STATUS] = {"status", "Show the state of the feature, whether it is running or not.",
                         "For a task, its row and its checkpoint. Without a name, all features of "
                         "this repository.",
                         feature_any},
@@ -158,24 +187,23 @@ static const struct cli_verb feature_verbs[] = {
                       "Each has its id, name, state, the number of tasks that are done, its age "
                       "and its cost.",
                       NULL},
-    [FEATURE_LOGS] = {"logs", "Show what happened, and what Player, verification and Coach said.",
+    [FEATURE_LOGS] = {"logs", "Show the events, and the output of Player, verification and Coach.",
                       NULL, feature_part},
     [FEATURE_CANCEL] = {"cancel", "Stop the feature or one task now and print the receipt.",
-                        "It returns when nothing of it is left running. Work that has ended is "
-                        "left as it is.",
+                        "It returns when none of the work is left running. Work that has already "
+                        "ended is not changed.",
                         feature_part},
-    [FEATURE_PAUSE] = {"pause", "Start nothing new; deadlines of waiting tasks move along.",
-                       "Running phases come to their end. The deadline of the feature does not "
-                       "move.",
+    [FEATURE_PAUSE] = {"pause", "Start nothing new; deadlines of waiting tasks are postponed.",
+                       "Running phases finish. The deadline of the feature does not move.",
                        feature_whole},
-    [FEATURE_RESUME] = {"resume", "Go on, in the belay process that was paused or in a new one.",
-                        "A stopped task starts its next turn with the last feedback, in the same "
-                        "worktree, with a full new deadline. What is approved or completed is not "
-                        "run again.",
-                        feature_part},
+    [FEATURE_RESUME] =
+        {"resume", "Continue, in the paused belay process or in a new one.",
+         "A stopped task starts its next turn with the last feedback, in the same worktree, with a "
+         "full new deadline. Approved and completed tasks are not run again.",
+         feature_part},
     [FEATURE_EXTEND] = {"extend", "Move the deadline of a running task.",
-                        "Never past that of the feature.", feature_extend},
-    [FEATURE_RETRY] = {"retry", "Give a task a fresh attempt; the old branch is kept as a ref.",
+                        "Never past the deadline of the feature.", feature_extend},
+    [FEATURE_RETRY] = {"retry", "Start a fresh attempt at a task; the old branch is kept as a ref.",
                        "It starts at turn 1, on a new branch from the current base, without "
                        "memory. The old branch is kept as `refs/belay/rescue/FEAT/TASK/N`.",
                        feature_task},
@@ -189,14 +217,20 @@ static const struct cli_verb feature_verbs[] = {
     {0},
 };
 
+static const struct cli_other_name feature_other_names[] = {
+    {"--max-turns", "--turns"},
+    {"--max-parallel", "--parallel"},
+    {0},
+};
+
 const struct cli_command cli_feature_command = {
     .name = "feature",
     .summary = "run a plan of tasks and merge the results",
     .about = "Runs a plan of tasks and merges the results. Waves run in order; the tasks of a wave "
              "run side by side, each a loop of Player, verification and Coach in a git worktree of "
              "its own; approved work is merged into belay/FEAT/_result. Any part can be stopped at "
-             "any time and goes on later. Your checkout, index, branch and stash are not touched, "
-             "plan files are not written, and unmerged work is not deleted.\n\n"
+             "any time and resumed later. Your checkout, index, branch and stash are not touched, "
+             "a run writes no plan files, and unmerged work is not deleted.\n\n"
              "FEAT is an id, whose plan is .belay/features/ID.yaml (or .guardkit/features), or the "
              "path of a plan. TASK alone is enough if it is unique.\n\n"
              "The first SIGINT or SIGTERM lets running phases end (see --drain) and then stops "
@@ -204,10 +238,11 @@ const struct cli_command cli_feature_command = {
              "a reader that closes standard output count as the first.",
     .verbs = feature_verbs,
     .verb_at = offsetof(struct feature_options, verb),
+    .other_names = feature_other_names,
     .options = feature_options,
     .exits = "0\tall tasks are completed or deferred; the others: the request was answered\n"
-             "1\ta task is not completed (its own deadline included), a gate failed, something "
-             "went wrong, there is nothing with that name, or it is too late to extend\n"
+             "1\ta task did not complete (for example because of its own deadline), a gate failed, "
+             "an error occurred, the name is unknown, or it is too late to extend\n"
              "2\tusage error, or the plan is not valid\n"
              "3\tthe budget of the feature was used up\n"
              "124\tthe deadline of the feature was reached\n"
@@ -217,7 +252,8 @@ const struct cli_command cli_feature_command = {
                    "BELAY_HOST\tName of this machine, if several share one store.\n",
     .files = ".belay/features/ID.yaml\tthe plan of a feature\n"
              ".belay/worktrees/FEAT/TASK\tthe worktree of a task, on the branch belay/FEAT/TASK\n",
-    .examples = "    belay feature validate FEAT-AUTH\n"
+    .examples = "    belay feature new FEAT-AUTH --from tasks.md --verify 'make test'\n"
+                "    belay feature validate FEAT-AUTH\n"
                 "    belay feature run FEAT-AUTH --parallel 2 --task-timeout 45m\n"
                 "    belay feature logs FEAT-AUTH/TASK-AUTH-001 -f\n"
                 "    belay feature cancel TASK-AUTH-001\n"

@@ -1,4 +1,4 @@
-/* The program itself; help, doctor, hold and script. */
+/* The program itself; help, version, doctor, hold and script. */
 #include "cli/command/hold.h"
 #include "commands.h"
 
@@ -6,7 +6,14 @@
 
 static const struct cli_option program_options[] = {
     CLI_HELP_ROW,
-    CLI_FLAG("version", 'V', struct program_options, version, .about = "Print the version."),
+    CLI_FLAG("version", 'V', struct program_options, version,
+             .about = "Print the version, as `belay version` does."),
+    {0},
+};
+
+static const struct cli_other_name program_other_names[] = {
+    {"turn-loop", "belay run"},
+    {"turn_loop", "belay run"},
     {0},
 };
 
@@ -17,8 +24,9 @@ static const struct cli_topic program_topics[] = {
      "The members are `timestamp`, `command`, `exit_code` (that of the process), `output_format`, "
      "`schema_version` and those of the command.\n\n"
      "If the command failed there is `error`, with `kind`, `operation`, `target`, `retryable`, "
-     "`message` and `hint`, and `code` where there is something finer than the kind. Usage errors "
-     "are such an envelope, too, if the command line asks for JSON anywhere before a lone `--`.\n\n"
+     "`message` and `hint`, and `code` if there is a code more specific than the kind. Usage "
+     "errors are such an envelope as well, if the command line asks for JSON anywhere before a "
+     "lone `--`.\n\n"
      "With `--output-format stream-json` the envelope has the type `result` and is the last line, "
      "after the events."},
     {0},
@@ -28,20 +36,26 @@ const struct cli_command cli_program_command = {
     .name = "belay",
     .summary = "run LLM agents that stop when told to, and prove it",
     .usage = "belay COMMAND [OPTION]... [ARGUMENT]...\n\n"
+             "belay PROMPT [OPTION]...\n\n"
              "belay -p PROMPT [OPTION]...\n\n"
              "belay help [COMMAND]\n\n"
              "belay --version",
-    .about = "Runs LLM agents under deadlines, budgets and cancellation, and proves that what was "
-             "stopped has stopped. Without a command, `belay` starts `chat` on a terminal and "
-             "prints this help otherwise. `belay -p PROMPT` is the same as `belay run PROMPT`.\n\n"
-             "`belay help COMMAND` and `belay COMMAND --help` explain a command.",
-    .detail = "Long options are written in full. An unknown command, option or value is answered "
-              "with the nearest one that exists.",
+    .about =
+        "Runs LLM agents under deadlines, budgets and cancellation, and proves that what was "
+        "stopped has stopped. Without a command, `belay` starts `chat` on a terminal and prints "
+        "this help otherwise. `belay -p PROMPT` is the same as `belay run PROMPT`.\n\n"
+        "`belay PROMPT` starts `chat` with that prompt on a terminal, and `run` otherwise. A "
+        "PROMPT contains a blank or follows `--`: `belay \"fix the test\"`, `belay -- "
+        "continue`.\n\n"
+        "`belay help COMMAND` and `belay COMMAND --help` explain a command.",
+    .detail = "Long options cannot be abbreviated. For an unknown command, option or value, the "
+              "error suggests the most similar one.",
     .passes = true,
     .options = program_options,
+    .other_names = program_other_names,
     .topics = program_topics,
     .exits = "0\tdone\n"
-             "1\tsomething failed, or standard output could not be written\n" CLI_EXIT_USAGE_TEXT
+             "1\tan error occurred, or standard output could not be written\n" CLI_EXIT_USAGE_TEXT
              "3\ta limit was reached (run, bootstrap, feature)\n"
              "124\tthe deadline was reached (run, bootstrap, cell run, feature, hold)\n"
              "130\tstopped, or output closed by the reader\n"
@@ -49,13 +63,13 @@ const struct cli_command cli_program_command = {
     .environment =
         "BELAY_PROVIDER, BELAY_MODEL\tDefault provider and model.\n"
         "BELAY_STORE\tDefault store.\n"
-        "BELAY_LOG\tWhat is logged: `debug`, or by room, `proc=trace,wire=debug`.\n"
-        "BELAY_LOG_FILE\tWhere it goes, in place of standard error.\n"
+        "BELAY_LOG\tLog level: `debug`, or levels by room, such as `proc=trace,wire=debug`.\n"
+        "BELAY_LOG_FILE\tFile for the log, instead of standard error.\n"
         "BELAY_HOST\tName of this machine in the store's leases, if its own name is wrong.\n"
         "BELAY_CELL_WORKER\tThe program that runs cells, if it is not installed beside belay.\n"
-        "NO_COLOR\tIf set and not empty: no colours. There are none either if standard output is "
+        "NO_COLOR\tIf set and not empty, no colours are used; nor are they if standard output is "
         "not a terminal, or TERM is unset or `dumb`.\n"
-        "PATH\tWhere bwrap(1) is looked for, in absolute folders only.\n",
+        "PATH\tSearched for bwrap(1), in absolute folders only.\n",
     .files = "$XDG_CONFIG_HOME/belay/config.yaml\tproviders, models, permissions, hooks; see "
              "belay-run(1)\n"
              "$XDG_DATA_HOME/belay/sessions.db\tthe default store\n"
@@ -100,6 +114,25 @@ const struct cli_command cli_help_command = {
     .see = "run",
 };
 
+/* ---- version --------------------------------------------------------------------------------- */
+
+static const struct cli_option version_options[] = {
+    CLI_HELP_ROW,
+    {0},
+};
+
+const struct cli_command cli_version_command = {
+    .name = "version",
+    .summary = "print the version",
+    .about = "Prints the version in one line: `belay`, a blank and the number. The same as "
+             "`belay --version`.",
+    .options = version_options,
+    .exits = "0\tthe version was printed\n"
+             "1\tstandard output could not be written\n" CLI_EXIT_USAGE_TEXT CLI_EXIT_CLOSED_TEXT,
+    .examples = "    belay version",
+    .see = "doctor",
+};
+
 /* ---- doctor ---------------------------------------------------------------------------------- */
 
 static const struct cli_option doctor_options[] = {
@@ -116,24 +149,24 @@ static const struct cli_option doctor_options[] = {
 const struct cli_command cli_doctor_command = {
     .name = "doctor",
     .summary = "check what this machine supports, or call a model",
-    .about = "Reports what this machine offers to belay, by trying it: the system, containers for "
-             "tools (pidns, cgroup2, subreaper) and the default one, the parts of a sandbox "
-             "(bubblewrap, Landlock, seccomp), cells, fibers, libraries and limits. Whatever is "
-             "missing comes with the reason and a remedy.\n\n"
+    .about = "Checks what this machine supports, by trying it: the system, containers for tools "
+             "(pidns, cgroup2, subreaper) and the default one, the parts of a sandbox (bubblewrap, "
+             "Landlock, seccomp), cells, fibers, libraries and limits. For everything that is "
+             "missing, it prints the reason and a fix.\n\n"
              "Marks: `ok` is available, `no` is not, `--` could not be tried.\n\n"
              "With --provider or --model it makes one short call to that model instead, as `belay "
-             "run` would, within 30 seconds, and reports the time, the usage and the cost, or what "
-             "is wrong and whether to retry. Keys are not shown. Ctrl-C stops it.",
+             "run` would, within 30 seconds, and reports the time, the usage and the cost, or the "
+             "error and whether a retry may help. Keys are not shown. Ctrl-C stops it.",
     .detail = "A probe has five seconds to end, and leaves no process or cgroup behind. A model "
               "call is a real one and may cost money; the report names the address and the source "
               "of the key.",
     .options = doctor_options,
-    .exits = "0\tthe report was written, whatever it says; the provider answered\n"
+    .exits = "0\tthe report was written, whatever it shows; or the provider answered\n"
              "1\tthe provider did not answer, or standard output could not be "
              "written\n" CLI_EXIT_USAGE_TEXT "130\tstopped, or output closed by the reader\n"
              "143\tstopped by SIGTERM\n",
-    .environment = "NO_COLOR\tIf set and not empty: no colours.\n"
-                   "PATH\tWhere bwrap(1) is looked for, in absolute folders only.\n",
+    .environment = "NO_COLOR\tIf set and not empty, no colours are used.\n"
+                   "PATH\tSearched for bwrap(1), in absolute folders only.\n",
     .examples = "    belay doctor\n"
                 "    belay doctor --json | jq .containment.default\n"
                 "    belay doctor --provider ollama --model qwen",
@@ -149,8 +182,22 @@ static const struct cli_option hold_options[] = {
                  .detail = "A duration is a number of seconds or has a unit: `90`, `90s`, `500ms`, "
                            "`2.5m`, `1h`. At a deadline of zero or less the command is not "
                            "started."),
-    /* In milliseconds, 24 days fit what poll(2) counts in. */
-    CLI_GRACE_ROW(struct hold_options, grace_ms, CLI_SECONDS(24 * 86400)),
+    CLI_ANY("signal", 's', "SIGNAL", struct hold_options, signal_name, .initial = "TERM",
+            .sample = "INT",
+            .about = "Signal to send at the deadline: a name such as `HUP`, or a number."),
+    /* 24 days in milliseconds fit the int that poll(2) takes. */
+    CLI_GRACE_ROW(struct hold_options, grace_ms, CLI_SECONDS(24 * 86400),
+                  .set = CLI_SET(struct hold_options, graced)),
+    CLI_ANY("kill-after", 'k', "DURATION", struct hold_options, kill_after, .sample = "5s",
+            .about = "Grace period as in timeout(1): 0 never kills, and the exit code is 137 if "
+                     "the command had to be killed."),
+    CLI_FLAG("preserve-status", 'p', struct hold_options, preserve_status,
+             .about = "At the deadline, exit with the status of COMMAND instead of 124."),
+    CLI_FLAG("foreground", 'f', struct hold_options, foreground,
+             .about = "Leave COMMAND in the session and process group of `hold`, so that it can "
+                      "use the terminal and gets its signals."),
+    CLI_FLAG("verbose", 'v', struct hold_options, verbose,
+             .about = "Print the signal sent at the deadline to standard error."),
     CLI_CONTAINER_ROW(struct hold_options, container),
     CLI_SANDBOX_ROW(struct hold_options, sandbox, .initial = "off"),
     CLI_BYTES("memory", 0, struct hold_options, memory_bytes, .sample = "512M",
@@ -159,7 +206,7 @@ static const struct cli_option hold_options[] = {
                         "delegated; for each process otherwise."),
     CLI_COUNT("processes", 0, "N", struct hold_options, processes_max, .least = 1,
               .most = INT32_MAX, .sample = "100",
-              .about = "Process limit: if there is one more, all are killed.",
+              .about = "Process limit: if it is exceeded, all processes are killed.",
               .detail = "The exit code is then 137. In `cgroup2` where the controller is "
                         "delegated, starting one more fails instead."),
     CLI_JSON_ROW(),
@@ -185,14 +232,22 @@ static const struct cli_option hold_operands[] = {
 const struct cli_command cli_hold_command = {
     .name = "hold",
     .summary = "run a command under a deadline and leave no process behind",
+    .usage = "belay hold [OPTION]... DURATION COMMAND [ARGUMENT]...",
     .about = "Runs COMMAND and, when it ends or is stopped, leaves no process of it behind: no "
              "child, no daemon, nothing that ignores signals. Standard input, output and error are "
              "the command's. The deadline, Ctrl-C and SIGTERM stop it: a signal, a grace period, "
-             "SIGKILL for what is left, and a proof. Ctrl-C sends the command SIGINT; a second one "
-             "skips the grace period. If belay itself is killed, the command and all of its "
-             "processes are killed with it.",
-    .detail = "SIGQUIT and SIGHUP stop it, too, unless they were ignored at the start. All "
-              "processes get the signal that arrived, at the deadline SIGTERM. Processes left "
+             "SIGKILL for the processes left, and a proof. Ctrl-C sends the command SIGINT; a "
+             "second one skips the grace period. If belay itself is killed, the command and all of "
+             "its processes are killed with it.",
+    .detail = "`belay hold DURATION COMMAND` is the command line of timeout(1). DURATION is a "
+              "number with an optional unit: `s`, `m`, `h`, `d` or `ms`; 0 means no deadline. It "
+              "is read if neither `--timeout` nor `--` precedes it. Called by the name `timeout`, "
+              "as by a symbolic link, belay behaves as timeout(1): DURATION is required, without "
+              "`-k`, it waits for a command that ignores the signal; signals are passed on, and "
+              "the exit code is then that of COMMAND; and nothing is printed about a stop. "
+              "Processes that the command leaves behind are stopped as well.\n\n"
+              "SIGQUIT and SIGHUP also stop it, unless they were ignored at the start. All "
+              "processes get the signal that arrived, or SIGTERM at the deadline. Processes left "
               "running when the command ends by itself are stopped in the same way.\n\n"
               "The command runs in a session of its own without a controlling terminal: `/dev/tty` "
               "cannot be opened, and Ctrl-Z does nothing. It inherits the whole environment and no "
@@ -213,9 +268,13 @@ const struct cli_command cli_hold_command = {
              "126\tCOMMAND cannot be executed\n"
              "127\tCOMMAND was not found\n"
              "130\tstopped by SIGINT, SIGHUP or SIGQUIT\n"
+             "137\tthe deadline was reached, COMMAND had to be killed, and -k or -s KILL was "
+             "given\n"
              "143\tstopped by SIGTERM\n"
              "else\tthe exit code of COMMAND, or 128 + N if signal N ended it\n",
     .examples = "    belay hold --timeout 5m -- make test\n"
+                "    belay hold -s INT -k 10s 5m make test\n"
+                "    ln -s $(command -v belay) ~/bin/timeout\n"
                 "    belay hold --timeout 30s --grace 2s -- ./server --port 8080\n"
                 "    belay hold --container pidns --json -- sh -c 'sleep 60 & exit 3'",
     .see = "doctor run bwrap(1) systemd-run(1) timeout(1) cgroups(7) pid_namespaces(7)",
@@ -248,22 +307,21 @@ static const struct cli_verb script_verbs[] = {
 const struct cli_command cli_script_command = {
     .name = "script",
     .summary = "serve a scripted model over HTTP, in every provider's format",
-    .about =
-        "Serves the script model over HTTP on 127.0.0.1, in the formats of four kinds of provider, "
-        "so that any agent can be tried without a key, a network or a bill:\n\n"
-        "    POST /v1/messages          anthropic; also /v1/messages/count_tokens\n"
-        "    POST /v1/chat/completions  openai; also /chat/completions\n"
-        "    POST /v1/responses         openai-responses; also /responses\n"
-        "    POST /api/chat             ollama\n"
-        "    GET  /v1/models, /api/tags\n\n"
-        "The replies of the script are used up in the order in which requests arrive, from "
-        "whatever client; `when` tells clients apart. A reply that is an error becomes an HTTP "
-        "error, a dropped connection or a silence. No key is required. The address is printed "
-        "first, then a line for each request when it is answered. Ctrl-C or SIGTERM ends it.",
-    .detail = "One request is one attempt; retries are the client's business. A request without a "
-              "reply left is answered with status 400. The line of a request has its number, "
-              "format, path and model, the status (0 if nothing was answered), the tokens, and "
-              "whether it was cut off.",
+    .about = "Serves the script model over HTTP on 127.0.0.1, in the formats of four kinds of "
+             "provider, so that any agent can be tried without a key, a network or a bill:\n\n"
+             "    POST /v1/messages          anthropic; also /v1/messages/count_tokens\n"
+             "    POST /v1/chat/completions  openai; also /chat/completions\n"
+             "    POST /v1/responses         openai-responses; also /responses\n"
+             "    POST /api/chat             ollama\n"
+             "    GET  /v1/models, /api/tags\n\n"
+             "Requests use up the replies of the script in the order of their arrival, from all "
+             "clients; `when` tells clients apart. A reply that is an error becomes an HTTP error, "
+             "a dropped connection or silence. No key is required. The address is printed first, "
+             "then a line for each request when it is answered. Ctrl-C or SIGTERM ends it.",
+    .detail = "One request is one attempt; retries are up to the client. When no reply is left, a "
+              "request is answered with status 400. The line for a request has its number, format, "
+              "path and model, the status (0 if nothing was answered), the tokens, and whether it "
+              "was cut off.",
     .verbs = script_verbs,
     .verb_at = offsetof(struct script_options, verb),
     .options = script_options,

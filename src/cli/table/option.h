@@ -2,13 +2,13 @@
  * (help.c), its man page and its part of docs/reference/commands.md (document.c), and completion in
  * bash, zsh and fish (complete.c).
  *
- * A table is data alone: it names no function and no symbol of another room, so that the program
- * that writes the manuals runs on the build machine. Where a value goes is an offset in the
- * command's own struct; the type of the member is checked when the table is compiled.
+ * A table is data only: it refers to no function and to no symbol of another room, so that the
+ * program that writes the manuals can run on the build machine. A value is stored at an offset in
+ * the command's own struct; the compiler checks the type of the member.
  *
  * Texts have a light markup, the same for help, man pages and Markdown: paragraphs are separated by
  * an empty line; "- " begins a list item; "TERM<tab>text" is an item with a term; a line that
- * begins with four blanks is printed as it is; `backquotes` mark what is typed literally. */
+ * begins with four blanks is printed verbatim; `backquotes` mark literal text. */
 #ifndef BELAY_CLI_OPTION_H
 #define BELAY_CLI_OPTION_H
 
@@ -24,20 +24,20 @@ enum cli_type {
     CLI_TYPE_TEXT,     /* valid UTF-8 */
     CLI_TYPE_PATH,     /* not empty */
     CLI_TYPE_NAME,     /* 1 to `most` of `letters` */
-    CLI_TYPE_REVISION, /* of git: not empty, and not an option of git's */
+    CLI_TYPE_REVISION, /* of Git: not empty, and does not begin with '-' */
     CLI_TYPE_COUNT,    /* a whole number in decimal digits, from `least` to `most` */
     CLI_TYPE_NUMBER,   /* the same with a decimal point: from `lowest` to `highest` */
     CLI_TYPE_DURATION, /* 90, 90s, 500ms, 2.5m, 1h: from `least` to `most` nanoseconds */
     CLI_TYPE_BYTES,    /* 65536, 512K, 64M, 2G: from 1 to `most` */
     CLI_TYPE_CHOICE,   /* the index of one of `choices` */
     CLI_TYPE_WORD,     /* one of `choices`, by its name */
-    CLI_TYPE_JSON,     /* --json, */
-    CLI_TYPE_FORMAT,   /* --output-format with its `choices`, */
-    CLI_TYPE_VERBOSE,  /* --verbose, */
-    CLI_TYPE_HELP,     /* and --help: seen to by the parser */
+    CLI_TYPE_JSON,     /* --json; this and the following types are handled by the parser */
+    CLI_TYPE_FORMAT,   /* --output-format with its `choices` */
+    CLI_TYPE_VERBOSE,  /* --verbose */
+    CLI_TYPE_HELP,     /* --help */
 };
 
-/* What completes a value that `choices` does not list. */
+/* How to complete a value that `choices` does not list. */
 enum cli_complete {
     CLI_COMPLETE_NOTHING,
     CLI_COMPLETE_FILES,
@@ -49,7 +49,7 @@ enum cli_complete {
     CLI_COMPLETE_RUNNING,
     CLI_COMPLETE_TOOLS,
     CLI_COMPLETE_CELLS,
-    CLI_COMPLETE_FEATURES, /* that the store knows, and behind a slash their tasks */
+    CLI_COMPLETE_FEATURES, /* features in the store and, after a slash, their tasks */
     CLI_COMPLETE_PLANS,    /* of this repository */
     CLI_COMPLETE_REVISIONS,
 };
@@ -57,32 +57,33 @@ enum cli_complete {
 /* One option, or one operand. */
 struct cli_option {
     enum cli_type type;
-    const char *name;       /* "timeout"; of an operand "FILE"; of a group its heading */
-    char letter;            /* 0: none */
-    const char *argument;   /* its name in the help */
-    bool optional;          /* the argument, which is then given as --name=ARGUMENT; the operand */
-    unsigned verbs;         /* CLI_VERB(…) of each verb that has it; 0: all */
-    size_t at;              /* where the value goes, */
-    size_t width;           /* and its size */
-    size_t set;             /* offset + 1 of a bool that says it was given; 0: none */
-    size_t count;           /* offset + 1 of a size_t: it is repeatable, and `at` is a list; 0: the
-                               last one counts */
-    int64_t least;          /* limits, by type */
-    uint64_t most;          /* 0: none */
-    uint64_t unit;          /* of a duration: stored in so many nanoseconds, rounded up; 0: 1 */
-    double lowest, highest; /* 0, 0: any that is not negative */
-    uint64_t value;         /* of a flag; 0: 1 */
+    const char *name;     /* "timeout"; for an operand "FILE"; for a group its heading */
+    char letter;          /* 0 if none */
+    const char *argument; /* name of the argument in the help */
+    bool optional;        /* an option's argument, then given as --name=ARGUMENT; or the operand */
+    bool bare;            /* the argument may be left out at the end or before another option */
+    unsigned verbs;       /* CLI_VERB(…) of each verb that has the option; 0 for all verbs */
+    size_t at;            /* offset of the value in the command's struct */
+    size_t width;         /* size of the value */
+    size_t set;           /* offset + 1 of a bool that is set if the option is given; 0 if none */
+    size_t count;         /* offset + 1 of a size_t for a repeatable option, whose `at` is a list;
+                               0: the last value wins */
+    int64_t least;        /* limits, by type */
+    uint64_t most;        /* 0 if unlimited */
+    uint64_t unit;        /* of a duration: nanoseconds per stored unit, rounded up; 0 means 1 */
+    double lowest, highest; /* both 0: any number that is not negative */
+    uint64_t value;         /* of a flag; 0 means 1 */
     const char *letters;
-    const char *const *choices; /* by value; NULL: not a value */
+    const char *const *choices; /* by value; a NULL entry is not a value */
     size_t choice_count;
-    const char *expected; /* what a wrong value should have been; NULL: by its type */
+    const char *expected; /* the valid values, for errors; NULL derives them from the type */
     const char *sample;   /* a value, for examples */
-    const char *initial;  /* the default, as the help shows it; NULL: none worth saying */
-    const char *env;      /* the variable that is used where the option is not given */
-    bool env_later;       /* that variable is read where configuration files are */
+    const char *initial;  /* the default shown in the help; NULL if none is shown */
+    const char *env;      /* variable that gives the default */
+    bool env_later;       /* the variable is read later, with the configuration files */
     const char *about;    /* one or two sentences, for the help */
-    const char *detail;   /* what the manual says besides; NULL: nothing */
-    const char *hint;     /* of an operand: what to do when it is missing */
+    const char *detail;   /* text for the manual only; NULL if none */
+    const char *hint;     /* of an operand: the hint if it is missing */
     enum cli_complete complete;
     const struct cli_option *group;
 };
@@ -91,35 +92,44 @@ struct cli_option {
 struct cli_verb {
     const char *name; /* NULL: ends a table */
     const char *about;
-    const char *detail;                /* NULL: nothing */
-    const struct cli_option *operands; /* NULL: none */
+    const char *detail;                /* NULL if none */
+    const struct cli_option *operands; /* NULL if none */
 };
 
-/* A further section of the manual. */
+/* A name that other tools use for a command, subcommand or option ("--max-turns"), and belay's name
+ * for it. */
+struct cli_other_name {
+    const char *name; /* NULL: ends a table */
+    const char *ours;
+};
+
+/* An additional section of the manual. */
 struct cli_topic {
     const char *title; /* NULL: ends a table */
     const char *text;
 };
 
-/* What `belay NAME` is. */
+/* The command `belay NAME`. */
 struct cli_command {
     const char *name;
     const char *summary;          /* one line in the list of commands */
-    const char *usage;            /* further lines of the synopsis, a paragraph each; NULL: none */
-    const char *about;            /* in help and manual */
-    const char *detail;           /* in the manual alone, below it; NULL: nothing */
-    const struct cli_verb *verbs; /* NULL: none */
-    size_t verb_at;               /* an enum: the index of the verb */
-    const struct cli_option *operands; /* where there are no verbs; NULL: none */
-    const char *too_many;              /* the hint for an operand too many; NULL: the usual one */
-    bool passes;                       /* the first operand begins another program's command line */
+    const char *usage;            /* more lines of the synopsis, a paragraph each; NULL if none */
+    const char *about;            /* for help and manual */
+    const char *detail;           /* follows `about` in the manual only; NULL if none */
+    const struct cli_verb *verbs; /* NULL if none */
+    size_t verb_at;               /* offset of an enum that gets the index of the verb */
+    bool verb_implied;            /* the first verb may be left out */
+    const struct cli_option *operands;        /* of a command without verbs; NULL if none */
+    const struct cli_other_name *other_names; /* NULL if none */
+    const char *too_many; /* hint for a surplus operand; NULL for the default hint */
+    bool passes;          /* the first operand begins another program's command line */
     const struct cli_option *options;
-    const struct cli_topic *topics; /* NULL: none */
+    const struct cli_topic *topics; /* NULL if none */
     const char *exits;              /* "0\tdone\n…" */
-    const char *environment;        /* besides the variables of options; NULL: nothing */
-    const char *files;              /* NULL: none */
+    const char *environment;        /* variables besides those of options; NULL if none */
+    const char *files;              /* NULL if none */
     const char *examples;
-    const char *see; /* words: commands, and pages of others such as bwrap(1) */
+    const char *see; /* separated by blanks: commands, and other pages such as bwrap(1) */
 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -189,11 +199,11 @@ struct cli_no_type {
     CLI_ROW(CLI_TYPE_WORD, name, letter, argument, structure, member, const char *,                \
             struct cli_no_type, .choices = (names),                                                \
             .choice_count = sizeof(names) / sizeof(names)[0], __VA_ARGS__)
-/* Repeatable; `kind` is that of each. */
+/* Repeatable; `kind` is the type of each value. */
 #define CLI_LIST(kind, name, argument, structure, member, counted, ...)                            \
     CLI_ROW(kind, name, 0, argument, structure, member, const char **, const char *const *,        \
             .count = CLI_AT(structure, counted, size_t, struct cli_no_type) + 1, __VA_ARGS__)
-/* `rows` under a heading; `mask`: the verbs that have them, 0 for all. */
+/* `rows` under a heading; `mask` has the verbs that accept them, 0 for all. */
 #define CLI_GROUP(heading, mask, rows)                                                             \
     {                                                                                              \
         .type = CLI_TYPE_GROUP, .name = (heading), .verbs = (mask), .group = (rows)                \
@@ -204,8 +214,10 @@ struct cli_no_type {
 extern const char *const cli_format_names[3]; /* by enum cli_format */
 extern const char *const cli_provider_names[6];
 extern const char *const cli_sandbox_names[3];    /* by enum bl_sandbox */
-extern const char *const cli_permission_names[4]; /* by enum bl_permission_mode */
-extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto is none */
+extern const char *const cli_permission_names[5]; /* by enum bl_permission_mode */
+extern const char
+    *const cli_container_names[4];           /* by enum bl_mechanism; `auto` is BL_MECHANISM_NONE */
+extern const struct bl_names cli_containers; /* the same without auto */
 #define CLI_FORMATS        .choices = cli_format_names, .choice_count = 2
 #define CLI_STREAM_FORMATS .choices = cli_format_names, .choice_count = 3
 
@@ -227,7 +239,7 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
     {                                                                                              \
         .type = CLI_TYPE_VERBOSE, .name = "verbose", .letter = 'v',                                \
         .about = "Log every decision to standard error, as `BELAY_LOG=debug` does.",               \
-        .detail = "`BELAY_LOG`, where it is set, says instead what is logged."                     \
+        .detail = "If `BELAY_LOG` is set, it selects what is logged instead."                      \
     }
 #define CLI_STORE_ROW(structure, member, ...)                                                      \
     CLI_PATH("store", 0, "FILE", structure, member, .env = "BELAY_STORE", .sample = "work.db",     \
@@ -250,7 +262,7 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
 #define CLI_MCP_CONFIG_ROW(structure, member, counted)                                             \
     CLI_LIST(CLI_TYPE_PATH, "mcp-config", "FILE", structure, member, counted,                      \
              .complete = CLI_COMPLETE_FILES, .sample = "servers.json",                             \
-             .about = "Also offer the tools of the MCP servers in FILE, which has the form of "    \
+             .about = "Also offer the tools of the MCP servers in FILE, which has the format of "  \
                       "`.mcp.json`.",                                                              \
              .detail =                                                                             \
                  "They come in addition to the servers in "                                        \
@@ -258,7 +270,7 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
                  "tools are called `mcp__SERVER__TOOL`.")
 #define CLI_TRUST_MCP_ROW(structure, member, ...)                                                  \
     CLI_FLAG("trust-mcp", 0, structure, member,                                                    \
-             .about = "Start the servers in the project's `.mcp.json` without asking.",            \
+             .about = "Start the MCP servers in the project's `.mcp.json` without asking.",        \
              __VA_ARGS__)
 #define CLI_SANDBOX_ROW(structure, member, ...)                                                    \
     CLI_CHOICE("sandbox", 0, "NAME", structure, member, cli_sandbox_names, .sample = "workspace",  \
@@ -273,11 +285,10 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
 #define CLI_CONTAINER_ROW(structure, member)                                                       \
     CLI_CHOICE("container", 0, "NAME", structure, member, cli_container_names, .initial = "auto",  \
                .sample = "cgroup2",                                                                \
-               .about = "What contains the processes: `auto`, `pidns`, `cgroup2` or "              \
-                        "`subreaper`.",                                                            \
-               .detail = "`auto` is `cgroup2` where it works and `subreaper` otherwise; in a "     \
-                         "sandbox, `pidns` where it works. One that is not available is an "       \
-                         "error; `belay doctor` lists them.")
+               .about = "Container for the processes: `auto`, `pidns`, `cgroup2` or `subreaper`.", \
+               .detail = "`auto` selects `cgroup2` where it works and `subreaper` otherwise; in "  \
+                         "a sandbox, `pidns` where it works. A container that is not available "   \
+                         "is an error; `belay doctor` lists them.")
 #define CLI_GRACE_ROW(structure, member, days, ...)                                                \
     CLI_DURATION_MS("grace", 0, structure, member, .most = (days), .sample = "2s",                 \
                     .initial = "200ms",                                                            \
@@ -285,7 +296,7 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
                              "is stopped. 0 kills at once.",                                       \
                     __VA_ARGS__)
 #define CLI_SECONDS(count) ((uint64_t)(count)*1000000000u)
-/* A whole duration has any sign: zero and less means at once. */
+/* For durations of any sign: zero or less means at once. */
 #define CLI_ANY_SIGN   .least = INT64_MIN
 #define CLI_ID_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-"
 #define CLI_ID_FORM                                                                                \
@@ -299,7 +310,7 @@ extern const char *const cli_container_names[4];  /* by enum bl_mechanism; auto 
 #define CLI_EXIT_USAGE_TEXT     "2\t" CLI_EXIT_USAGE_MEANING "\n"
 #define CLI_EXIT_CLOSED_TEXT    "130\t" CLI_EXIT_CLOSED_MEANING "\n"
 
-/* Exit codes, and what they mean in all commands but hold, which passes on those of its command. */
+/* Exit codes and their meaning in all commands except hold, which passes on its command's code. */
 #define CLI_EXIT_TABLE(X)                                                                          \
     X(CLI_EXIT_OK, 0, "done")                                                                      \
     X(CLI_EXIT_FAILED, 1, "failed, or a stop could not be proved")                                 \
@@ -316,7 +327,7 @@ enum cli_exit {
 };
 
 struct cli_exit_row {
-    int code; /* -1: the end of the table */
+    int code; /* -1 ends the table */
     const char *meaning;
 };
 extern const struct cli_exit_row cli_exit_rows[];
@@ -333,40 +344,48 @@ extern const struct cli_error_kind cli_error_kinds[]; /* by enum bl_error_kind *
 
 /* ---- table.c: reading tables ----------------------------------------------------------------- */
 
-/* In the order of the list in the help; ends in NULL. And the program itself. */
+/* All commands, in the order of the help; ends in NULL. The program itself has a table of its own.
+ */
 extern const struct cli_command *const cli_commands[];
 extern const struct cli_command cli_program_command;
 
-/* A walk over all options of a table, groups included. Zeroed at first. */
+/* An iterator over all options of a table, including those in groups. It starts zeroed. */
 struct cli_cursor {
     const struct cli_option *next;
-    const struct cli_option *inner; /* in the group; NULL: in none */
-    const struct cli_option *group; /* that the option is in; NULL: none */
+    const struct cli_option *inner; /* the next option in the group; NULL outside of groups */
+    const struct cli_option *group; /* the current option's group; NULL if none */
     bool begun;
 };
 
-/* The next option; NULL: that was all. */
+/* Returns the next option, or NULL at the end. */
 const struct cli_option *cli_option_next(const struct cli_option *table, struct cli_cursor *cursor);
-/* The verbs that have the option at the cursor; all bits: every one. */
+/* Returns the mask of the verbs that have the option at the cursor; all bits are set if all do. */
 unsigned cli_option_verbs(const struct cli_option *option, const struct cli_cursor *cursor);
-bool cli_option_takes(const struct cli_option *option); /* an argument */
-/* "run, resume and retry"; returns false when `mask` has all of the command's verbs. */
+/* True if the option takes an argument. */
+bool cli_option_takes(const struct cli_option *option);
+bool cli_command_has_option(const struct cli_command *command, const char *name);
+/* Writes "run, resume and retry". Returns false if `mask` has all of the command's verbs. */
 bool cli_verbs_list(const struct cli_command *command, unsigned mask, char *out, size_t size);
-/* The operands of a verb, or of a command without verbs (`verb` is ignored); may be NULL. */
+/* Returns belay's name for a word that other tools use, or NULL if the command does not list it. */
+const char *cli_other_name(const struct cli_command *command, const char *word);
+/* Returns the operands of a verb, or of a command without verbs (`verb` is ignored); may be NULL.
+ */
 const struct cli_option *cli_operands(const struct cli_command *command, size_t verb);
-/* "FILE", "[ID]", "ID..." for the synopsis. */
+/* Writes "FILE", "[ID]" or "ID..." for the synopsis. */
 void cli_operand_form(const struct cli_option *operand, char *out, size_t size);
-/* "-r, --resume ID"; `no_letter` is what stands in the place of a letter. */
+/* Writes "-r, --resume ID"; `no_letter` replaces "-r, " if the option has no letter. */
 void cli_option_form(const struct cli_option *option, const char *no_letter, char *out,
                      size_t size);
-/* Line number `index` of the synopsis; false: there are no more. */
+/* Writes line `index` of the synopsis. Returns false past the last line. */
 bool cli_usage_line(const struct cli_command *command, size_t index, char *out, size_t size);
-/* The variables of its options, and those that it names besides; marked up. Empty: none. */
+/* Writes the variables of the command's options and its `environment`, with markup; empty if there
+ * are none. */
 void cli_environment_text(const struct cli_command *command, char *out, size_t size);
-/* What the help says of it: `about`, whether it is repeatable, whose it is, and its default. */
+/* Writes the help of an option: `about`, whether it is repeatable, which verbs have it, its
+ * default. */
 void cli_option_text(const struct cli_command *command, const struct cli_option *option,
                      const struct cli_cursor *cursor, char *out, size_t size);
-/* What a value should be: "a whole number from 1 to 64", "a duration such as 90s". */
+/* Writes the valid values: "a whole number from 1 to 64", "a duration such as 90s". */
 void cli_option_expected(const struct cli_option *option, char *out, size_t size);
 
 /* A piece of marked-up text. */
@@ -377,14 +396,14 @@ struct cli_piece {
         CLI_PIECE_TERM,
         CLI_PIECE_LITERAL, /* one line, without the four blanks */
     } kind;
-    bool gap;         /* an empty line stood before it */
+    bool gap;         /* an empty line precedes it */
     const char *term; /* of CLI_PIECE_TERM */
     size_t term_size;
     const char *text;
     size_t size;
 };
 
-/* Takes the next piece off `*text`; false: nothing is left. */
+/* Removes the next piece from `*text`. Returns false if nothing is left. */
 bool cli_piece_next(const char **text, struct cli_piece *ret_piece);
 
 #endif

@@ -16,11 +16,12 @@ const char *const cli_sandbox_names[3] = {
     [BL_SANDBOX_WORKSPACE] = "workspace",
     [BL_SANDBOX_READ_ONLY] = "read-only",
 };
-const char *const cli_permission_names[4] = {
+const char *const cli_permission_names[5] = {
     [BL_PERMISSION_ASK] = "ask",
     [BL_PERMISSION_AUTO] = "auto",
     [BL_PERMISSION_READ_ONLY] = "read-only",
     [BL_PERMISSION_YOLO] = "yolo",
+    [BL_PERMISSION_PLAN] = "plan",
 };
 const char *const cli_container_names[4] = {
     [BL_MECHANISM_NONE] = "auto",
@@ -28,13 +29,18 @@ const char *const cli_container_names[4] = {
     [BL_MECHANISM_CGROUP2] = "cgroup2",
     [BL_MECHANISM_SUBREAPER] = "subreaper",
 };
+const struct bl_names cli_containers = {cli_container_names + 1, 3};
 
 const struct cli_command *const cli_commands[] = {
-    &cli_run_command,     &cli_chat_command,   &cli_bootstrap_command, &cli_session_command,
-    &cli_route_command,   &cli_tools_command,  &cli_tool_command,      &cli_ps_command,
-    &cli_cancel_command,  &cli_debug_command,  &cli_watch_command,     &cli_cell_command,
-    &cli_feature_command, &cli_acp_command,    &cli_mcp_command,       &cli_hold_command,
-    &cli_script_command,  &cli_doctor_command, &cli_help_command,      NULL,
+    &cli_run_command,     &cli_chat_command,     &cli_bootstrap_command,
+    &cli_session_command, &cli_commands_command, &cli_route_command,
+    &cli_tools_command,   &cli_tool_command,     &cli_ps_command,
+    &cli_cancel_command,  &cli_inject_command,   &cli_debug_command,
+    &cli_watch_command,   &cli_cell_command,     &cli_feature_command,
+    &cli_acp_command,     &cli_mcp_command,      &cli_hold_command,
+    &cli_init_command,    &cli_config_command,   &cli_login_command,
+    &cli_logout_command,  &cli_script_command,   &cli_doctor_command,
+    &cli_help_command,    &cli_version_command,  NULL,
 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -56,6 +62,18 @@ const struct cli_option *cli_option_next(const struct cli_option *table, struct 
         cursor->group = row;
         cursor->inner = row->group;
     }
+}
+
+bool cli_command_has_option(const struct cli_command *command, const char *name)
+{
+    struct cli_cursor cursor = {0};
+    const struct cli_option *row;
+
+    while ((row = cli_option_next(command->options, &cursor)) != NULL) {
+        if (strcmp(row->name, name) == 0)
+            return true;
+    }
+    return false;
 }
 
 unsigned cli_option_verbs(const struct cli_option *option, const struct cli_cursor *cursor)
@@ -116,6 +134,7 @@ void cli_option_form(const struct cli_option *option, const char *no_letter, cha
     snprintf(out, size,
              option->argument == NULL ? "%s--%s"
              : option->optional       ? "%s--%s[=%s]"
+             : option->bare           ? "%s--%s [%s]"
                                       : "%s--%s %s",
              option->letter != 0 ? letter : no_letter, option->name, option->argument);
 }
@@ -173,7 +192,7 @@ void cli_environment_text(const struct cli_command *command, char *out, size_t s
         snprintf(out + used, size - (size_t)used, "%s", command->environment);
 }
 
-/* ---- What a value should be ------------------------------------------------------------------ */
+/* ---- Valid values ---------------------------------------------------------------------------- */
 
 static void table_duration(uint64_t ns, char out[32])
 {
@@ -277,7 +296,7 @@ void cli_option_text(const struct cli_command *command, const struct cli_option 
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* True when the line begins a piece of its own. */
+/* True if the line begins a new piece. */
 static bool table_begins_piece(const char *line, size_t size)
 {
     return size == 0 || strncmp(line, "- ", 2) == 0 || strncmp(line, "    ", 4) == 0 ||
@@ -313,4 +332,14 @@ bool cli_piece_next(const char **text, struct cli_piece *ret_piece)
                                         (size_t)(tab - at), tab + 1, (size_t)(end - tab - 1)};
     *text = *end == '\n' ? end + 1 : end;
     return true;
+}
+
+const char *cli_other_name(const struct cli_command *command, const char *word)
+{
+    const struct cli_other_name *row = command->other_names;
+
+    for (; row != NULL && row->name != NULL; row++)
+        if (strcmp(row->name, word) == 0)
+            return row->ours;
+    return NULL;
 }

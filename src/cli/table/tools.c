@@ -1,4 +1,4 @@
-/* tools, tool and route: what a model is offered. */
+/* tools, commands, tool and route: commands that list tools and slash commands. */
 #include "cli/command/tools.h"
 #include "commands.h"
 
@@ -19,14 +19,15 @@ static const struct cli_option tools_options[] = {
 
 const struct cli_command cli_tools_command = {
     .name = "tools",
-    .summary = "list the tools that a model is offered",
-    .about = "Lists the tools that a model is offered in this folder, each with what it does, and "
-             "the MCP servers that some of them come from. The servers are started for this; those "
-             "that offer nothing are listed with the reason. `belay tool NAME` shows the schema of "
-             "one tool.",
-    .detail = "The built-in tools are `bash`, `read`, `write`, `edit`, `glob`, `grep`, `ls`, "
-              "`todo`, `task` (which names the kinds of sub-agents in this folder), `exec` and "
-              "`wait`.",
+    .summary = "list the tools that the model is offered",
+    .about = "Lists the tools that the model is offered in this folder, with their descriptions, "
+             "and the MCP servers that provide some of them. The servers are started for this; a "
+             "server that offers nothing is listed with the reason. `belay tool NAME` shows the "
+             "schema of one tool.",
+    .detail =
+        "The built-in tools are `bash`, `read`, `write`, `edit`, `glob`, `grep`, `ls`, "
+        "`todo`, `fetch`, `task` (which names the kinds of sub-agents in this folder), `exec` and "
+        "`wait`.",
     .options = tools_options,
     .exits =
         "0\tthe list was printed\n"
@@ -36,6 +37,35 @@ const struct cli_command cli_tools_command = {
                 "    belay tools --json\n"
                 "    belay tools --mcp-config servers.json",
     .see = "mcp run tool",
+};
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static const struct cli_option commands_options[] = {
+    CLI_JSON_ROW(),
+    CLI_FORMAT_ROW(CLI_FORMATS,
+                   .about = "`text`, or `json`: one line, as in docs/schemas/commands.json."),
+    CLI_HELP_ROW,
+    {0},
+};
+
+const struct cli_command cli_commands_command = {
+    .name = "commands",
+    .summary = "list the slash commands of chat",
+    .about = "Lists the slash commands of `belay chat` in this folder, with their descriptions: "
+             "built-in commands, those of the user, and those of the project.",
+    .detail = "A command of your own is a Markdown file, `.belay/commands/NAME.md` or "
+              "`$XDG_CONFIG_HOME/belay/commands/NAME.md`, whose text is the prompt. It may begin "
+              "with `description` and `argument-hint` between two lines of three dashes. "
+              "`$ARGUMENTS` stands for the text after the name, `$1` to `$9` for its words.",
+    .options = commands_options,
+    .exits = "0\tthe list was printed\n"
+             "1\tstandard output could not be written\n" CLI_EXIT_USAGE_TEXT CLI_EXIT_CLOSED_TEXT,
+    .files = "$XDG_CONFIG_HOME/belay/commands, .belay/commands\tcommands of the user and of a "
+             "project\n",
+    .examples = "    belay commands\n"
+                "    belay commands --json",
+    .see = "chat tools",
 };
 
 /* ---- tool ------------------------------------------------------------------------------------ */
@@ -58,12 +88,12 @@ static const struct cli_option tool_operands[] = {
 const struct cli_command cli_tool_command = {
     .name = "tool",
     .summary = "show one tool with its schema",
-    .about = "Shows one tool as a model is offered it: its description and the JSON Schema of its "
-             "input.",
+    .about =
+        "Shows one tool as the model sees it: its description and the JSON Schema of its input.",
     .operands = tool_operands,
     .options = tool_options,
     .exits = "0\tthe tool was printed\n"
-             "1\tthere is no such tool, a file cannot be read, or standard output could not be "
+             "1\tthe tool does not exist, a file cannot be read, or standard output could not be "
              "written\n" CLI_EXIT_USAGE_TEXT CLI_EXIT_CLOSED_TEXT,
     .examples = "    belay tool bash\n"
                 "    belay tool bash --json",
@@ -73,6 +103,8 @@ const struct cli_command cli_tool_command = {
 /* ---- route ----------------------------------------------------------------------------------- */
 
 static const struct cli_option route_options[] = {
+    CLI_COUNT("limit", 0, "N", struct route_options, limit, .least = 1, .most = 1000, .sample = "5",
+              .about = "Maximum number of matches to show."),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_FORMATS,
                    .about = "`text`, or `json`: one line, as in docs/schemas/route.json."),
@@ -89,8 +121,10 @@ static const struct cli_option route_operands[] = {
 const struct cli_command cli_route_command = {
     .name = "route",
     .summary = "show which commands and tools a prompt matches",
-    .about = "Compares the words of PROMPT with the names and descriptions of commands and tools "
-             "and prints the matches with their scores, best first. Runs nothing.",
+    .about =
+        "Compares the words of PROMPT with the names and descriptions of commands and tools "
+        "and prints the matches with their scores, best first. Words such as `the`, `is` and `to` "
+        "do not count. Runs nothing.",
     .detail = "In JSON, the members are `prompt` and `routed_matches`.",
     .operands = route_operands,
     .options = route_options,

@@ -1,4 +1,4 @@
-/* The end of a client, of belay, of a deadline: what each of them means for the turn. */
+/* The end of a client, of belay and of a deadline: the effect of each on the turn. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void A17_the_end_of_the_client_is_the_end_of_all(void **state BL_UNUSED)
     assert_true(stage_lines_with(exported(session), "\"reason\":\"client_gone\"") > 0);
 }
 
-/* A session with an MCP server that does not care for being told to end. */
+/* Opens a session with an MCP server that ignores requests to exit. */
 static void new_with_server(struct client *client)
 {
     const char *root = getenv("BELAY_BUILD_ROOT");
@@ -58,9 +58,9 @@ static void new_with_server(struct client *client)
     client->session = stage_text_at(client_result(client, id), "/sessionId");
 }
 
-/* Of several sessions, each with a job in the background and a server, and one with a tool besides:
- * one after the other they would take a grace for each job, and one for the tool. */
-static void A17_one_grace_serves_for_all_that_is_stopped(void **state BL_UNUSED)
+/* Several sessions, each with a background job and a server, and one with a tool as well: stopped
+ * one after another, they would need one grace period per job and one for the tool. */
+static void A17_one_grace_period_covers_everything_stopped(void **state BL_UNUSED)
 {
     static const double grace_ms = 2000;
     struct client client;
@@ -123,7 +123,7 @@ static void A17_a_client_that_closes_its_reading_end(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* The client and belay, without a moment between them in which one could see the other go. */
+/* Kills the client and belay at the same time, so that neither notices the end of the other. */
 static void kill_both(struct client *client)
 {
     pid_t holder = fork();
@@ -131,7 +131,7 @@ static void kill_both(struct client *client)
     assert_true(holder >= 0);
     while (holder == 0)
         pause();
-    /* From here on that process is the client: nobody else has the pipes. */
+    /* From here on, that process is the client: no other process has the pipes. */
     client_close_input(client);
     close(client->from);
     client->from = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -157,7 +157,7 @@ static void A18_client_and_belay_are_killed_and_nothing_is_left(void **state BL_
         assert_int_equal(client_trapped(), 0);
         assert_true(figure_at_most("A18 kill -9 of client and belay", seconds * 1e3, 100));
         client_end(&client);
-        /* The next one finds the session at the end of its first turn. */
+        /* The next process finds the session at the end of its first turn. */
         CLIENT_START(&client, YOLO, "--provider", trap_script());
         size_t from = client.count;
         int64_t load = client_ask(&client, "session/load",
@@ -191,7 +191,7 @@ static void A21_each_end_of_a_turn_has_its_answer(void **state BL_UNUSED)
     static const struct {
         const char *script;
         const char *option, *value;
-        const char *reason; /* NULL: an error */
+        const char *reason; /* NULL for an error */
         int64_t code;
         const char *kind;
     } cases[] = {
@@ -250,8 +250,8 @@ static void A22_a_deadline_is_an_error(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* A prompt that is cancelled before its deadline, and after `sign`: what was said of it, and when.
- * False: the machine was too slow for that. */
+/* Cancels a prompt after `sign` and before its deadline, and checks the answer and its time.
+ * Returns false if the machine was too slow. */
 static bool cancel_before_deadline(const char *script, const char *sign, unsigned scale,
                                    double *ret_ms)
 {
@@ -286,8 +286,8 @@ static void A22_a_cancel_before_the_deadline_is_a_cancel(void **state BL_UNUSED)
     assert_true(ms >= CANCEL_MS * scale);
 }
 
-/* The deadline comes while the tool has its grace. */
-static void A22_and_stays_one_when_the_tool_ends_after_the_deadline(void **state BL_UNUSED)
+/* The deadline passes during the grace period of the tool. */
+static void A22_cancel_remains_one_when_the_tool_ends_after_the_deadline(void **state BL_UNUSED)
 {
     unsigned scale = 1;
     double ms;
@@ -305,10 +305,10 @@ static void A22_and_stays_one_when_the_tool_ends_after_the_deadline(void **state
 }
 
 SUITE(end, STAGED(A17_the_end_of_the_client_is_the_end_of_all),
-      STAGED(A17_one_grace_serves_for_all_that_is_stopped),
+      STAGED(A17_one_grace_period_covers_everything_stopped),
       STAGED(A17_a_client_that_goes_when_nothing_runs),
       STAGED(A17_a_client_that_closes_its_reading_end),
       STAGED(A18_client_and_belay_are_killed_and_nothing_is_left), STAGED(sigterm_stops_all),
       STAGED(A21_each_end_of_a_turn_has_its_answer), STAGED(A22_a_deadline_is_an_error),
       STAGED(A22_a_cancel_before_the_deadline_is_a_cancel),
-      STAGED(A22_and_stays_one_when_the_tool_ends_after_the_deadline));
+      STAGED(A22_cancel_remains_one_when_the_tool_ends_after_the_deadline));

@@ -1,4 +1,4 @@
-/* Lines that no client should send: each gets an error or silence, and the next one is heard. */
+/* Invalid lines: each gets an error or no answer, and the next line is processed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #define YOLO   "--permission-mode", "yolo"
 #define DONE   "replies: [{say: done}]\nrepeat: true"
 #define MIB    ((size_t)1024 * 1024)
-#define ROUNDS 120u /* lines for one start of the program */
+#define ROUNDS 120u /* lines per start of the program */
 
-/* What is written may hold any byte. */
+/* Writes arbitrary bytes. */
 static void send_bytes(struct client *client, const char *data, size_t size)
 {
     while (size > 0) {
@@ -21,13 +21,13 @@ static void send_bytes(struct client *client, const char *data, size_t size)
     }
 }
 
-/* It is there, and answers what is asked properly. */
+/* Checks that the program is running and answers a valid request. */
 static void check_alive(struct client *client)
 {
     client_result(client, client_ask(client, "_belay/ps", "{}"));
 }
 
-/* Sends a line. It is answered by this error with the id null, or (0) by nothing at all. */
+/* Sends a line and expects this error with the id null, or with 0 no answer. */
 static void expect(struct client *client, const char *data, size_t size, int code)
 {
     size_t from = client->count;
@@ -44,7 +44,7 @@ static void expect(struct client *client, const char *data, size_t size, int cod
         fail_msg("%.100s: %.300s", data, client->lines[from].text);
 }
 
-static void A30_what_is_no_request_is_refused_or_ignored(void **state BL_UNUSED)
+static void A30_invalid_requests_are_refused_or_ignored(void **state BL_UNUSED)
 {
     static const struct {
         struct bl_text line;
@@ -105,7 +105,7 @@ static void A30_lines_that_are_too_long_or_too_deep_are_skipped(void **state BL_
     for (size_t i = 0; i < 400; i++)
         data[i] = i < 200 ? '[' : ']';
     expect(&client, data, 400, -32700);
-    /* What fits is read: a whole image is not more than half of it. */
+    /* A line within the limit is read; an image takes at most half of it. */
     memset(data, 'x', size);
     memcpy(data, begin, sizeof begin - 1);
     memcpy(data + 15 * MIB, "\"}\n", 3);
@@ -204,7 +204,7 @@ static void fill_in(struct bl_buffer *line, const char *text, const struct clien
     }
 }
 
-/* A few bytes of it become others, go, come twice, or come from elsewhere. */
+/* Changes, removes or repeats a few bytes, or inserts random ones. */
 static void damage(struct bl_buffer *line, struct bl_random *random)
 {
     static const char *const bits[] = {"\"",
@@ -262,7 +262,7 @@ static void A30_damaged_lines_never_end_it(void **state BL_UNUSED)
 
     bl_buffer_init(&line, 1 << 20);
     for (unsigned long start = 0; start < starts; start++) {
-        print_message("seed %lu\n", start); /* of the one that fails, if one does */
+        print_message("seed %lu\n", start); /* to repeat a failure */
         bl_random_seed(&random, start);
         CLIENT_START(&client, YOLO, "--provider", stage_script("images: true\n" DONE));
         client_new(&client);
@@ -278,7 +278,7 @@ static void A30_damaged_lines_never_end_it(void **state BL_UNUSED)
             if (i % 10 != 9)
                 continue;
             check_alive(&client);
-            client.count = 0; /* an id may be used again by now */
+            client.count = 0; /* ids may be reused now */
         }
         client_close_input(&client);
         int code = client_exit(&client);
@@ -288,7 +288,7 @@ static void A30_damaged_lines_never_end_it(void **state BL_UNUSED)
     bl_buffer_done(&line);
 }
 
-SUITE(input, STAGED(A30_what_is_no_request_is_refused_or_ignored),
+SUITE(input, STAGED(A30_invalid_requests_are_refused_or_ignored),
       STAGED(A30_lines_that_are_too_long_or_too_deep_are_skipped),
       STAGED(A30_an_id_that_is_in_flight_is_not_taken_twice),
       STAGED(A30_damaged_lines_never_end_it));

@@ -1,4 +1,4 @@
-/* Opening, listing, loading, choosing, closing. */
+/* Sessions: opening, listing, loading, options, closing. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -95,7 +95,7 @@ static void what_is_wrong_in_a_request_is_named(void **state BL_UNUSED)
         if (code != cases[i].code)
             fail_msg("%s %s: %lld", cases[i].method, cases[i].params, (long long)code);
     }
-    /* Nothing was opened before it was refused. */
+    /* No session was opened before the refusal. */
     int64_t list = client_ask(&client, "session/list", "{}");
     assert_int_equal(stage_size_at(client_result(&client, list), "/sessions"), 0);
     assert_int_equal(client_count(&client, 0, "session/update"), 0);
@@ -121,7 +121,7 @@ static void A1_what_a_tool_prints_stays_off_standard_output(void **state BL_UNUS
     client_new(&client);
     size_t from = client.count;
     assert_string_equal(client_talk(&client, "go"), "end_turn");
-    /* It is there, as text in an update. */
+    /* It is sent as text in an update. */
     assert_true(client_count(&client, from, "\\\"jsonrpc\\\"") > 0);
     client_end(&client);
 }
@@ -139,7 +139,7 @@ static void a_busy_session_takes_no_other_prompt(void **state BL_UNUSED)
     assert_int_equal(client_refusal(&client, second), -32600);
     assert_string_equal(stage_text_at(client_answer(&client, second), "/error/data/reason"),
                         "turn_running");
-    /* While a cancelled one unwinds, the next waits. */
+    /* The next prompt waits while a cancelled one is stopping. */
     client_cancel(&client);
     int64_t third = client_prompt(&client, "more");
     assert_string_equal(client_stop_reason(&client, first), "cancelled");
@@ -147,7 +147,7 @@ static void a_busy_session_takes_no_other_prompt(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* ---- What was said --------------------------------------------------------------------------- */
+/* ---- Loading a session ----------------------------------------------------------------------- */
 
 static const char talk_script[] =
     "replies:\n"
@@ -295,7 +295,7 @@ static void A25_a_thousand_sessions_by_the_page(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* ---- Who has it ------------------------------------------------------------------------------ */
+/* ---- Held sessions --------------------------------------------------------------------------- */
 
 static void A27_a_session_open_elsewhere_is_refused_until_that_dies(void **state BL_UNUSED)
 {
@@ -365,7 +365,7 @@ static void A26_a_close_in_mid_turn_leaves_nothing(void **state BL_UNUSED)
 
 /* ---- Modes and options ----------------------------------------------------------------------- */
 
-/* The current value of an option, in an answer that lists them all. */
+/* Returns the current value of an option from an answer that lists all options. */
 static const char *option_of(const struct bl_json *answer, const char *id)
 {
     BL_JSON_EACH (option, bl_json_get(answer, BL_TEXT("configOptions"))) {
@@ -378,7 +378,7 @@ static const char *option_of(const struct bl_json *answer, const char *id)
 
 static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
 {
-    static const char *const modes[] = {"ask", "auto", "read-only", "yolo"};
+    static const char *const modes[] = {"ask", "auto", "read-only", "plan", "yolo"};
     struct client client;
 
     CLIENT_START(&client, YOLO, "--provider", stage_script(DONE));
@@ -388,7 +388,7 @@ static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
     client.session = stage_text_at(made, "/sessionId");
     assert_string_equal(stage_text_at(made, "/modes/currentModeId"), "yolo");
     assert_string_equal(option_of(made, "mode"), "yolo");
-    assert_int_equal(stage_size_at(made, "/modes/availableModes"), 4);
+    assert_int_equal(stage_size_at(made, "/modes/availableModes"), 5);
     for (size_t i = 0; i < BL_COUNT(modes); i++) {
         size_t from = client.count;
         id = client_ask(&client, "session/set_mode", "{\"sessionId\":\"%s\",\"modeId\":\"%s\"}",
@@ -421,8 +421,8 @@ static void A28_both_views_of_the_mode_stay_equal(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* A model of a provider, which is asked nothing. */
-static void what_is_chosen_is_told_as_the_value_of_its_option(void **state BL_UNUSED)
+/* A model of a provider that gets no request. */
+static void choice_is_reported_as_the_value_of_its_option(void **state BL_UNUSED)
 {
     static const char *const values[][2] = {
         {"thought_level", "none"}, {"thought_level", "low"},      {"thought_level", "medium"},
@@ -483,7 +483,7 @@ static void A29_one_of_three_calls_is_stopped(void **state BL_UNUSED)
     struct client client;
     const char *script = stage_script(
         "replies:\n"
-        "  - when: go on\n"
+        "  - when: start\n"
         "    tools:\n"
         "    - {name: task, id: one, input: {agent: worker, prompt: child}}\n"
         "    - {name: task, id: two, input: {agent: worker, prompt: wedged}}\n"
@@ -494,12 +494,12 @@ static void A29_one_of_three_calls_is_stopped(void **state BL_UNUSED)
         "  - {when: child, tools: [{name: bash, input: {command: *wait}}]}\n"
         "  - {when: child, say: fine}\n"
         "  - {when: child, say: fine}\n"
-        "  - {when: go on, say: done}\n");
+        "  - {when: start, say: done}\n");
 
     CLIENT_START(&client, YOLO, "--provider", script);
     client_new(&client);
     size_t from = client.count;
-    int64_t prompt = client_prompt(&client, "go on");
+    int64_t prompt = client_prompt(&client, "start");
     for (size_t i = 0; i < BL_COUNT(names); i++)
         client_await(&client, from,
                      stage_printf("\"toolCallId\":\"%s\",\"status\":\"in_progress\"", names[i]));
@@ -526,6 +526,6 @@ SUITE(session, STAGED(A3_every_version_is_answered_with_1),
       STAGED(A25_a_thousand_sessions_by_the_page), STAGED(A26_a_close_in_mid_turn_leaves_nothing),
       STAGED(A27_a_session_open_elsewhere_is_refused_until_that_dies),
       STAGED(A28_both_views_of_the_mode_stay_equal),
-      STAGED(what_is_chosen_is_told_as_the_value_of_its_option),
+      STAGED(choice_is_reported_as_the_value_of_its_option),
       STAGED(A28_a_mode_acts_at_the_next_check_in_mid_turn),
       STAGED(A29_one_of_three_calls_is_stopped));

@@ -1,4 +1,4 @@
-/* Cancels: when they are answered, what is left by then, and what is said after. */
+/* Cancels: the time of the answer, the processes left by then, and later updates. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 
 #define YOLO "--permission-mode", "yolo"
 
-/* Promised: after a cancel, and with a tool after its grace. */
+/* Promised times: after a cancel, and with a tool after its grace period. */
 #define ANSWER_MS 30
 #define STOP_MS   50
 #define GRACE_MS  200
 
-/* From the last line that was written to the answer. */
+/* Returns the time from the last written line to the answer. */
 static double answer_ms(struct client *client, int64_t id)
 {
     size_t line = client_answer_line(client, id);
@@ -36,7 +36,7 @@ static void assert_cancelled(struct client *client, int64_t id)
     assert_int_equal(stage_size_at(result, "/_meta/belay~1background"), 0);
 }
 
-/* ---- A model that says nothing --------------------------------------------------------------- */
+/* ---- A silent model -------------------------------------------------------------------------- */
 
 struct silence {
     int listener;
@@ -44,7 +44,8 @@ struct silence {
     struct client client;
 };
 
-/* A server that takes a request and never answers, and a client whose model it is. */
+/* Starts a server that accepts a request and never answers, and a client that uses it as its model.
+ */
 static void silence_begin(struct silence *silence)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -71,7 +72,7 @@ static void silence_begin(struct silence *silence)
     client_new(&silence->client);
 }
 
-/* The request is there. */
+/* Waits for the request. */
 static void silence_await(struct silence *silence)
 {
     struct pollfd wanted = {.fd = silence->listener, .events = POLLIN};
@@ -83,7 +84,7 @@ static void silence_await(struct silence *silence)
     assert_true(read(silence->connection, data, sizeof data) > 0);
 }
 
-/* The other end has closed: nothing is to be waited for. */
+/* True if the other end has closed the connection. Does not wait. */
 static bool silence_closed(const struct silence *silence)
 {
     char data[65536];
@@ -163,7 +164,7 @@ static void A12_a_cancel_right_behind_its_prompt_asks_no_model(void **state BL_U
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-/* A script whose only answer is a call of the trap. */
+/* Returns a script whose only answer is a call of the trap. */
 static const char *trap_script(void)
 {
     return stage_script(stage_printf("replies:\n"
@@ -191,7 +192,7 @@ static void A6_nothing_of_a_tool_is_left_at_the_moment_of_the_answer(void **stat
         assert_cancelled(&client, prompt);
         assert_true(figure_between("A6 cancel of a tool that ignores TERM", ms, GRACE_MS,
                                    GRACE_MS + STOP_MS));
-        /* One last word of the call. */
+        /* One final update of the call. */
         assert_int_equal(client_count(&client, from, "\"status\":\"failed\""), 1);
         assert_int_equal(client_count(&client, from, "\"belay/fate\":\"killed\""), 1);
     }
@@ -210,7 +211,7 @@ static void A15_a_second_cancel_skips_the_grace(void **state BL_UNUSED)
     client_cancel(&client);
     client_listen(&client, 300);
     assert_int_equal(client_count(&client, from, "\"stopReason\""), 0);
-    client_await_trap(); /* in its grace, all of it */
+    client_await_trap(); /* all processes are in their grace period */
     client_cancel(&client);
     double ms = answer_ms(&client, prompt);
     assert_int_equal(client_trapped(), 0);
@@ -317,7 +318,7 @@ static void A10_a_cancel_ends_an_open_question(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* What each answer of the client does. */
+/* The effect of each answer of the client. */
 static void a_question_is_answered(void **state BL_UNUSED)
 {
     static const struct {
@@ -357,9 +358,9 @@ static void a_question_is_answered(void **state BL_UNUSED)
     client_end(&client);
 }
 
-/* ---- Whatever was cut ------------------------------------------------------------------------ */
+/* ---- Every kind of cut ----------------------------------------------------------------------- */
 
-static void A9_a_cancel_is_no_error_whatever_was_cut(void **state BL_UNUSED)
+static void A9_a_cancel_in_any_step_is_not_an_error(void **state BL_UNUSED)
 {
     static const struct {
         const char *reply;
@@ -415,7 +416,7 @@ static void A11_a_cancel_without_a_turn_does_nothing(void **state BL_UNUSED)
 
 SUITE(stop, STAGED(A5_a_silent_model_is_cut_before_the_answer),
       STAGED(A6_nothing_of_a_tool_is_left_at_the_moment_of_the_answer),
-      STAGED(A9_a_cancel_is_no_error_whatever_was_cut), STAGED(A10_a_cancel_ends_an_open_question),
+      STAGED(A9_a_cancel_in_any_step_is_not_an_error), STAGED(A10_a_cancel_ends_an_open_question),
       STAGED(a_question_is_answered), STAGED(A11_a_cancel_without_a_turn_does_nothing),
       STAGED(A12_a_cancel_right_behind_its_prompt_asks_no_model),
       STAGED(A14_cancel_request_of_the_prompt_is_a_cancel),

@@ -18,7 +18,7 @@ static int end_held(void **state)
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
 
-/* A file with that source. */
+/* Writes a file with that source. */
 static const char *source(const char *text)
 {
     static unsigned counter;
@@ -34,7 +34,7 @@ static void has(const char *text, const char *part)
         fail_msg("no '%s' in '%.600s'", part, text);
 }
 
-/* ---- What it prints -------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void a_cell_prints_its_texts_and_ends(void **state)
 {
@@ -46,7 +46,7 @@ static void a_cell_prints_its_texts_and_ends(void **state)
     assert_int_equal(run.exit_code, 0);
 }
 
-static void its_session_is_gone_afterwards_unless_it_was_named(void **state)
+static void temporary_session_is_deleted(void **state)
 {
     (void)state;
     RUN(&run, "cell", "run", source("store('k', 1); text(load('k'))"));
@@ -63,7 +63,7 @@ static void its_session_is_gone_afterwards_unless_it_was_named(void **state)
     assert_int_equal(stage_size_at(stage_answer(&run, "session-list", 0), "/sessions"), 2);
 }
 
-static void in_json_all_of_it_is_one_line(void **state)
+static void json_output_is_one_line(void **state)
 {
     (void)state;
     RUN(&run, "cell", "run",
@@ -85,11 +85,11 @@ static void an_image_is_noted_in_text(void **state)
     (void)state;
     RUN(&run, "cell", "run", source("image('data:image/png;base64,iVBORw0KGgo=')"));
     assert_string_equal(run.out, "");
-    assert_string_equal(run.err, "[image/png, 8 bytes: --json has it]\n");
+    assert_string_equal(run.err, "[image/png, 8 bytes; shown with --json]\n");
     assert_int_equal(run.exit_code, 0);
 }
 
-static void an_error_is_told_with_its_place(void **state)
+static void error_names_its_position(void **state)
 {
     const char *path = source("text('before');\nfunction f() { throw new TypeError('no\\u001b') }\n"
                               "f();\n");
@@ -129,6 +129,11 @@ static void limits_of_the_command_line_are_those_of_the_cell(void **state)
     assert_in_range(stage_size_at(answer, "/output"), 7, 8);
     RUN(&run, "cell", "run", source("const a = []; for (;;) a.push('x'.repeat(65536) + a.length)"),
         "--memory", "16M", "--json");
+    answer = stage_answer(&run, "cell-run", 1);
+    assert_string_equal(stage_text_at(answer, "/error/code"), "memory_limit");
+    /* This ends the engine itself. */
+    RUN(&run, "cell", "run", source("let a = []; for (;;) a.push({})"), "--memory", "64M",
+        "--json");
     answer = stage_answer(&run, "cell-run", 1);
     assert_string_equal(stage_text_at(answer, "/error/code"), "memory_limit");
 }
@@ -172,7 +177,7 @@ static void calls_pass_the_permissions(void **state)
     assert_int_equal(run.exit_code, 0);
 }
 
-static void calls_that_nobody_awaits_are_stopped_and_counted(void **state)
+static void calls_not_awaited_are_stopped_and_counted(void **state)
 {
     (void)state;
     held_start(&held,
@@ -229,7 +234,7 @@ static void a_deadline_that_has_passed_starts_nothing(void **state)
     assert_string_equal(run.out, "");
 }
 
-static void output_comes_while_it_runs_and_a_signal_ends_it(void **state)
+static void output_is_streamed_and_a_signal_ends_the_cell(void **state)
 {
     static const struct {
         int number, exit_code;
@@ -249,7 +254,7 @@ static void output_comes_while_it_runs_and_a_signal_ends_it(void **state)
     }
 }
 
-static void a_signal_ends_what_it_had_called(void **state)
+static void signal_stops_nested_calls(void **state)
 {
     (void)state;
     held_start(
@@ -272,7 +277,7 @@ static void a_signal_ends_what_it_had_called(void **state)
     assert_in_range(stage_size_at(answer, "/receipt/units"), 2, 3);
 }
 
-static void a_source_that_never_comes_can_be_stopped(void **state)
+static void reading_of_a_source_can_be_stopped(void **state)
 {
     int ends[2];
 
@@ -304,7 +309,7 @@ static void standard_input_is_a_source(void **state)
     assert_string_equal(held_out(&held), "2\n");
 }
 
-static void a_reader_that_goes_ends_it(void **state)
+static void closed_output_ends_the_cell(void **state)
 {
     char begun[8] = "";
     int ends[2];
@@ -324,14 +329,14 @@ static void a_reader_that_goes_ends_it(void **state)
     has(held_err(&held), "Nothing left running.\n");
 }
 
-static void one_that_nothing_can_wake_is_told(void **state)
+static void stalled_cell_is_reported(void **state)
 {
     (void)state;
     for (unsigned attempt = 0;; attempt++) {
         RUN(&run, "cell", "run", source("await new Promise(() => {})"), "--timeout",
             stage_timeout(attempt));
         assert_int_equal(run.exit_code, 124);
-        if (strstr(run.err, "nothing is left that could wake it") != NULL)
+        if (strstr(run.err, "nothing is left that can wake it") != NULL)
             return;
     }
 }
@@ -378,12 +383,12 @@ static void wrong_command_lines_are_refused(void **state)
         const char *words[5];
         const char *part;
     } rows[] = {
-        {{"cell"}, "missing subcommand; expected run, serve, create, "},
-        {{"cell", "runn"}, "unknown subcommand 'runn'; did you mean 'run'?"},
-        {{"cell", "run"}, "missing argument FILE|-; '-' reads standard input"},
+        {{"cell"}, "missing subcommand\nhint: expected run, serve, create, "},
+        {{"cell", "runn"}, "unknown subcommand 'runn'\nhint: did you mean 'run'?"},
+        {{"cell", "run"}, "missing argument FILE|-\nhint: '-' reads standard input"},
         {{"cell", "run", "a", "b"}, "unexpected argument 'b'"},
         {{"cell", "list", "a"}, "unexpected argument 'a'"},
-        {{"cell", "observe"}, "missing argument ID; 'belay cell list'"},
+        {{"cell", "observe"}, "missing argument ID\nhint: 'belay cell list'"},
         {{"cell", "observe", "../x"}, "invalid value '../x' for ID (expected 1 to 64"},
         {{"cell", "observe", "x", "--generation", "0"},
          "for --generation (expected a whole number from 1 to "},
@@ -400,9 +405,9 @@ static void wrong_command_lines_are_refused(void **state)
         {{"cell", "run", "x", "--session", "A"}, "for --session (expected 1 to 64 characters"},
         {{"cell", "run", "x", "--socket", "y"}, "'cell run' has no option '--socket'"},
         {{"cell", "list", "--tools", "all"}, "'cell list' has no option '--tools'"},
-        {{"cell", "serve", "--stdio", "--json"}, "standard output belongs to the frames"},
+        {{"cell", "serve", "--stdio", "--json"}, "standard output is used for frames"},
         {{"cell", "serve", "--stdio", "--socket=x"}, "--stdio and --socket"},
-        {{"cell", "create", "x", "--timeout", "0"}, "some time to run"},
+        {{"cell", "create", "x", "--timeout", "0"}, "deadline of a new cell must be positive"},
     };
 
     (void)state;
@@ -419,17 +424,15 @@ static void wrong_command_lines_are_refused(void **state)
     stage_answer(&run, "envelope", 2);
 }
 
-SUITE(cell, STAGED(a_cell_prints_its_texts_and_ends),
-      STAGED(its_session_is_gone_afterwards_unless_it_was_named),
-      STAGED(in_json_all_of_it_is_one_line), STAGED(an_image_is_noted_in_text),
-      STAGED(an_error_is_told_with_its_place),
-      STAGED(a_syntax_error_and_an_import_are_errors_of_the_cell),
+SUITE(cell, STAGED(a_cell_prints_its_texts_and_ends), STAGED(temporary_session_is_deleted),
+      STAGED(json_output_is_one_line), STAGED(an_image_is_noted_in_text),
+      STAGED(error_names_its_position), STAGED(a_syntax_error_and_an_import_are_errors_of_the_cell),
       STAGED(limits_of_the_command_line_are_those_of_the_cell),
       STAGED(without_tools_there_are_none), STAGED(tools_that_only_read_can_be_offered),
-      STAGED(calls_pass_the_permissions), HELD(calls_that_nobody_awaits_are_stopped_and_counted),
+      STAGED(calls_pass_the_permissions), HELD(calls_not_awaited_are_stopped_and_counted),
       STAGED(the_deadline_ends_it), STAGED(a_deadline_that_has_passed_starts_nothing),
-      HELD(output_comes_while_it_runs_and_a_signal_ends_it), HELD(a_signal_ends_what_it_had_called),
-      HELD(a_source_that_never_comes_can_be_stopped), HELD(standard_input_is_a_source),
-      HELD(a_reader_that_goes_ends_it), STAGED(one_that_nothing_can_wake_is_told),
+      HELD(output_is_streamed_and_a_signal_ends_the_cell), HELD(signal_stops_nested_calls),
+      HELD(reading_of_a_source_can_be_stopped), HELD(standard_input_is_a_source),
+      HELD(closed_output_ends_the_cell), STAGED(stalled_cell_is_reported),
       STAGED(a_closed_standard_output_is_an_error), STAGED(wrong_sources_are_refused),
       STAGED(wrong_command_lines_are_refused));

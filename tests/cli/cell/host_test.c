@@ -1,4 +1,4 @@
-/* `belay cell serve`, and those who ask it. */
+/* `belay cell serve` and its clients. */
 #include "stage.h"
 
 #include "figure.h"
@@ -9,13 +9,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct run run;
 static struct held host;
 
-static char usual_worker[PATH_MAX]; /* empty: it is the one in use */
+static char usual_worker[PATH_MAX]; /* empty while it is in use */
 
 static int end_host(void **state)
 {
@@ -49,7 +52,7 @@ static void has(const char *text, const char *part)
         fail_msg("no '%s' in '%.600s'", part, text);
 }
 
-/* From a copy of their program the workers of this test can be told from all others. */
+/* Uses a copy of the worker program, so that the workers of this test can be told from others. */
 static void use_own_worker(void)
 {
     const char *usual = getenv("BELAY_CELL_WORKER"), *own = stage_path("belay-cell-worker");
@@ -80,7 +83,7 @@ static size_t count_workers(void)
     return count;
 }
 
-/* Creates it, and waits for a reply. */
+/* Creates a cell and waits for the reply. */
 static void create(const char *id, const char *text)
 {
     RUN(&run, "cell", "create", source(text), "--id", id, "--json");
@@ -112,13 +115,13 @@ static void a_cell_outlives_the_command_that_created_it(void **state)
     assert_memory_equal(run.out, "c-", 2);
     snprintf(id, sizeof id, "%.*s", (int)strcspn(run.out, "\n"), run.out);
     RUN(&run, "cell", "observe", id, "--yield-time", "20s");
-    /* All at once, or in two observations on a machine that was slow. */
+    /* In one observation, or in two on a slow machine. */
     has(run.out, "b\n");
     has(run.err, stage_printf("%s: completed, generation ", id));
     assert_int_equal(run.exit_code, 0);
 }
 
-static void a_generation_is_answered_the_same_until_the_next_is_asked_for(void **state)
+static void generation_is_replayed_until_the_next_request(void **state)
 {
     (void)state;
     serve();
@@ -137,8 +140,8 @@ static void a_generation_is_answered_the_same_until_the_next_is_asked_for(void *
     assert_int_equal(run.exit_code, 0);
 }
 
-/* What was handed over before anybody looked is not lost by looking at the end. */
-static void the_end_can_be_read_without_letting_go_of_what_came_before(void **state)
+/* Output from before the end is not lost by reading the end. */
+static void reading_the_end_discards_no_earlier_output(void **state)
 {
     (void)state;
     serve();
@@ -172,7 +175,7 @@ static void an_id_runs_once(void **state)
                         "released");
     RUN(&run, "cell", "create", source("text(1)"), "--id", "c-1");
     assert_int_equal(run.exit_code, 1);
-    has(run.err, "--id names another cell");
+    has(run.err, "use another --id");
     RUN(&run, "cell", "observe", "c-1", "--json");
     const struct bl_json *missing = stage_answer(&run, "cell-observe", 1);
     assert_string_equal(stage_text_at(missing, "/ok/type"), "missing");
@@ -182,7 +185,7 @@ static void an_id_runs_once(void **state)
     has(run.err, "no cell 'c-2' in session 'default'");
 }
 
-static void terminate_ends_it_and_says_the_same_again(void **state)
+static void terminate_is_idempotent(void **state)
 {
     (void)state;
     serve();
@@ -220,7 +223,7 @@ static void an_error_of_the_cell_is_exit_code_1(void **state)
     has(run.err, "c-1: failed, generation 1\nRangeError: far\n");
 }
 
-static void sessions_are_apart(void **state)
+static void sessions_are_isolated(void **state)
 {
     (void)state;
     serve();
@@ -294,12 +297,12 @@ static void a_signal_ends_the_host_and_its_cells(void **state)
         held_wait(&host);
         assert_int_equal(count_workers(), 0);
         assert_int_equal(host.exit_code, rows[i].exit_code);
-        has(held_err(&host), stage_printf("ended by %s, and with it 1 cell\n", rows[i].origin));
+        has(held_err(&host), stage_printf("ended by %s, with 1 cell\n", rows[i].origin));
         assert_int_equal(held_count(&host), 0);
         assert_false(stage_exists(stage_path("runtime/belay/cell.sock")));
         held_end(&host);
     }
-    /* The next host knows how they ended. */
+    /* The next host has the record of their end. */
     serve();
     const struct bl_json *answer = observe("c-2", "2", 0);
     assert_string_equal(stage_text_at(answer, "/ok/type"), "terminated");
@@ -307,7 +310,7 @@ static void a_signal_ends_the_host_and_its_cells(void **state)
     assert_string_equal(stage_text_at(answer, "/ok/receipt/origin"), "SIGTERM");
 }
 
-static void after_kill_9_nothing_runs_and_the_next_host_says_so(void **state)
+static void after_kill_9_no_cell_runs_and_the_next_host_reports_it(void **state)
 {
     (void)state;
     use_own_worker();
@@ -329,7 +332,7 @@ static void after_kill_9_nothing_runs_and_the_next_host_says_so(void **state)
     assert_string_equal(stage_text_at(answer, "/ok/receipt/reason"), "owner_died");
 }
 
-static void in_json_it_says_where_it_listens(void **state)
+static void json_names_the_socket(void **state)
 {
     const char *path = stage_path("own.sock");
     struct stat facts;
@@ -357,7 +360,7 @@ static void a_socket_path_with_a_live_host_is_refused(void **state)
     assert_int_equal(run.exit_code, 0);
 }
 
-static void a_socket_path_that_is_no_socket_is_refused_and_untouched(void **state)
+static void file_that_is_not_a_socket_is_refused_and_unchanged(void **state)
 {
     const char *path = stage_file("precious", "keep me\n");
     char data[16] = "";
@@ -426,18 +429,156 @@ static void standard_streams_carry_frames_and_their_end_ends_the_host(void **sta
     assert_non_null(memmem(out, size, "\"ready\"", 7));
     assert_non_null(memmem(out, size, "\"created\"", 9));
     has(held_err(&host), "belay cell: frames on standard input and output\n");
-    has(held_err(&host), "and with it 1 cell\n");
+    has(held_err(&host), "with 1 cell\n");
+}
+
+/* ---- A host of several pages ----------------------------------------------------------------- */
+
+static bool get_frame(int fd, int kept)
+{
+    static char frame[65536];
+    unsigned char head[4];
+
+    if (recv(fd, head, sizeof head, MSG_WAITALL) != sizeof head)
+        return false;
+    size_t size = (size_t)head[2] << 8 | head[3];
+    return recv(fd, frame, size, MSG_WAITALL) == (ssize_t)size &&
+           write(kept, frame, size) == (ssize_t)size && write(kept, "\n", 1) == 1;
+}
+
+/* Answers one client with these frames, one for each frame of the client, which is written to
+ * `kept`. */
+static pid_t play_host(const char *path, const char *kept, const char *const *answers)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int out = open(kept, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        int client = accept(listener, NULL, NULL);
+        for (; *answers != NULL && get_frame(client, out); answers++)
+            put_frame(client, *answers);
+        _exit(*answers != NULL);
+    }
+    close(listener);
+    return pid;
+}
+
+#define REPLY(id, op, ok)                                                                          \
+    "{\"type\":\"reply\",\"id\":" id ",\"op\":\"" op "\",\"ok\":{\"type\":" ok "}}"
+#define PAGE(id, cells, more)                                                                      \
+    REPLY(id, "list", "\"listed\",\"session_id\":\"default\",\"cells\":[" cells "],\"more\":" more)
+#define CELL(id, state)                                                                            \
+    "{\"cell_id\":\"" id "\",\"state\":\"" state "\",\"generation\":2,\"age_ms\":1500,"            \
+    "\"deadline_left_ms\":0,\"undelivered_bytes\":7,\"calls\":1,\"timers\":0}"
+#define READY                                                                                      \
+    "{\"type\":\"ready\",\"version\":1,\"capabilities\":[],\"instance\":\"i\",\"limits\":{"        \
+    "\"frame_bytes\":1,\"live_cells\":1,\"requests\":1,\"control_requests\":1}}"
+#define OPENED REPLY("1", "open_session", "\"opened\",\"session_id\":\"default\"")
+
+static const char *const pages[] = {
+    READY,
+    OPENED,
+    PAGE("2", CELL("c-1", "running") "," CELL("c-2", "completed"), "true"),
+    PAGE("3", CELL("c-3", "terminated"), "true"),
+    PAGE("4", "", "true"),
+    NULL,
+};
+
+static const char open_frame[] = "{\"type\":\"request\",\"id\":1,\"op\":\"open_session\",\"args\":{"
+                                 "\"session_id\":\"default\",\"serves_tools\":false,"
+                                 "\"linger_ms\":3600000}}\n";
+
+/* Returns the frames of the client after its hello. */
+static const char *frames_kept(const char *path)
+{
+    struct bl_text all = suite_read_file(path), rest = all, hello;
+
+    bl_text_split(&rest, '\n', &hello);
+    const char *frames = stage_keep(rest);
+    bl_free((char *)(uintptr_t)all.data);
+    return frames;
+}
+
+static void pages_of_a_list_are_shown_as_one(void **state)
+{
+    const char *path = stage_path("pages.sock"), *kept = stage_path("kept");
+    int status;
+
+    (void)state;
+    pid_t pid = play_host(path, kept, pages);
+    RUN(&run, "cell", "list", "--json", "--socket", path);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    stage_answer(&run, "cell-list", 0);
+    has(run.out,
+        "\"ok\":{\"type\":\"listed\",\"session_id\":\"default\",\"cells\":[" CELL(
+            "c-1", "running") "," CELL("c-2",
+                                       "completed") "," CELL("c-3",
+                                                             "terminated") "],\"more\":false}}\n");
+    assert_string_equal(
+        frames_kept(kept),
+        stage_printf("%s%s%s%s", open_frame,
+                     "{\"type\":\"request\",\"id\":2,\"op\":\"list\",\"args\":{\"session_id\":"
+                     "\"default\",\"after\":null,\"max\":100}}\n",
+                     "{\"type\":\"request\",\"id\":3,\"op\":\"list\",\"args\":{\"session_id\":"
+                     "\"default\",\"after\":\"c-2\",\"max\":100}}\n",
+                     "{\"type\":\"request\",\"id\":4,\"op\":\"list\",\"args\":{\"session_id\":"
+                     "\"default\",\"after\":\"c-3\",\"max\":100}}\n"));
+}
+
+static void no_page_is_read_after_the_one_with_the_cell(void **state)
+{
+    static const char *const answers[] = {
+        READY,
+        OPENED,
+        PAGE("2", CELL("c-1", "running") "," CELL("c-2", "completed"), "true"),
+        REPLY("3", "release", "\"released\",\"cell_id\":\"c-1\""),
+        NULL,
+    };
+    const char *path = stage_path("pages.sock"), *kept = stage_path("kept");
+    int status;
+
+    (void)state;
+    pid_t pid = play_host(path, kept, answers);
+    RUN(&run, "cell", "release", "c-1", "--socket", path);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_string_equal(run.out, "Released c-1.\n");
+    has(frames_kept(kept), "{\"type\":\"request\",\"id\":3,\"op\":\"release\",\"args\":{"
+                           "\"session_id\":\"default\",\"cell_id\":\"c-1\",\"generation\":2}}\n");
+}
+
+static void mismatched_answer_is_refused(void **state)
+{
+    static const char *const answers[] = {
+        READY, OPENED, REPLY("2", "release", "\"released\",\"cell_id\":\"c-1\""), NULL};
+    const char *path = stage_path("pages.sock");
+    int status;
+
+    (void)state;
+    pid_t pid = play_host(path, stage_path("kept"), answers);
+    RUN(&run, "cell", "list", "--socket", path);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(run.exit_code, 1);
+    has(run.err, "type: expected one of listed, found \"released\"");
 }
 
 SUITE(cell_host, HOSTED(a_cell_outlives_the_command_that_created_it),
-      HOSTED(a_generation_is_answered_the_same_until_the_next_is_asked_for),
-      HOSTED(the_end_can_be_read_without_letting_go_of_what_came_before), HOSTED(an_id_runs_once),
-      HOSTED(terminate_ends_it_and_says_the_same_again),
-      HOSTED(an_error_of_the_cell_is_exit_code_1), HOSTED(sessions_are_apart),
-      HOSTED(without_a_host_it_is_an_error_with_a_hint), HOSTED(cancel_is_terminate),
-      HOSTED(a_signal_ends_the_host_and_its_cells),
-      HOSTED(after_kill_9_nothing_runs_and_the_next_host_says_so),
-      HOSTED(in_json_it_says_where_it_listens), HOSTED(a_socket_path_with_a_live_host_is_refused),
-      HOSTED(a_socket_path_that_is_no_socket_is_refused_and_untouched),
+      HOSTED(generation_is_replayed_until_the_next_request),
+      HOSTED(reading_the_end_discards_no_earlier_output), HOSTED(an_id_runs_once),
+      HOSTED(terminate_is_idempotent), HOSTED(an_error_of_the_cell_is_exit_code_1),
+      HOSTED(sessions_are_isolated), HOSTED(without_a_host_it_is_an_error_with_a_hint),
+      HOSTED(cancel_is_terminate), HOSTED(a_signal_ends_the_host_and_its_cells),
+      HOSTED(after_kill_9_no_cell_runs_and_the_next_host_reports_it), HOSTED(json_names_the_socket),
+      HOSTED(a_socket_path_with_a_live_host_is_refused),
+      HOSTED(file_that_is_not_a_socket_is_refused_and_unchanged),
       HOSTED(a_stale_socket_is_replaced),
-      HOSTED(standard_streams_carry_frames_and_their_end_ends_the_host));
+      HOSTED(standard_streams_carry_frames_and_their_end_ends_the_host),
+      HOSTED(pages_of_a_list_are_shown_as_one), HOSTED(no_page_is_read_after_the_one_with_the_cell),
+      HOSTED(mismatched_answer_is_refused));

@@ -51,7 +51,7 @@ static void a_long_output_keeps_its_first_and_last_lines(void **state)
           "  1\n"
           "  2\n"
           "  3\n"
-          "  … 93 more lines\n"
+          "  … 93 more lines (Ctrl+O)\n"
           "  97\n"
           "  98\n"
           "  99\n"
@@ -109,7 +109,7 @@ static void a_long_input_is_cut_and_its_summary_is_not(void **state)
     end();
 }
 
-static void an_input_that_is_not_shown_whole_says_so(void **state)
+static void cut_input_is_marked(void **state)
 {
     const struct bl_json *input;
     struct bl_buffer text;
@@ -126,6 +126,51 @@ static void an_input_that_is_not_shown_whole_says_so(void **state)
     struct bl_text line = chat_input_line(&arena, "bash", input);
     assert_true(bl_text_ends_with(line, BL_TEXT("xxx… (and 1000 bytes more)")));
     bl_buffer_done(&text);
+    bl_arena_done(&arena);
+}
+
+/* A value of the wrong type is left out and the rest is shown: the call was made anyway. */
+static void each_tool_has_its_line(void **state)
+{
+    static const struct {
+        const char *tool, *input, *line;
+    } rows[] = {
+        {"bash", "{\"command\":\" make \",\"background\":true}", "make  &"},
+        {"bash", "{\"job\":\"job_1\",\"stop\":true}", "stop job_1"},
+        {"bash", "{\"command\":7,\"job\":\"job_1\"}", "job_1"},
+        {"read", "{\"path\":\"a\",\"limit\":3}", "a"},
+        {"read", "{\"path\":\"a\",\"offset\":7}", "a from line 7"},
+        {"read", "{\"path\":\"a\",\"offset\":9223372036854775807,\"limit\":2}",
+         "a from line 9223372036854775807"},
+        {"write", "{\"path\":\"a\",\"content\":\"b\"}", "a"},
+        {"edit", "{\"path\":\"a\",\"old_string\":\"b\",\"new_string\":\"b\"}", "a"},
+        {"ls", "{\"depth\":2}", "."},
+        {"glob", "{\"pattern\":\"*\",\"path\":\"b\"}", "* in b"},
+        {"grep", "{\"pattern\":\"a\",\"glob\":\"*.c\"}", "a in *.c"},
+        {"grep", "{\"pattern\":\"a\",\"path\":\"b\",\"glob\":\"*.c\"}", "a in b"},
+        {"todo",
+         "{\"todos\":[{\"content\":\"a\",\"status\":\"completed\"},{\"content\":\"b\","
+         "\"status\":\"later\"}]}",
+         "1 of 2 done"},
+        {"todo", "{}", "0 of 0 done"},
+        {"exec", "{\"source\":\"// @exec: {}\\n\\n  text(1)\\ntext(2)\"}", "text(1)"},
+        {"wait", "{\"cell_id\":\"c-1\",\"terminate\":true}", "terminate c-1"},
+        {"task", "{\"agent\":\"scout\",\"prompt\":\"look\"}", "scout: look"},
+        {"mcp__a__b", "{\"path\":\"a\"}", "{\"path\":\"a\"}"},
+        {"mcp__a__b", "{}", ""},
+        {"bash", "[]", ""},
+    };
+    struct bl_arena arena;
+
+    (void)state;
+    bl_arena_init(&arena);
+    for (size_t i = 0; i < BL_COUNT(rows); i++) {
+        const struct bl_json *input;
+        assert_int_equal(bl_json_read(&arena, bl_text_from(rows[i].input), NULL, &input, NULL), 0);
+        struct bl_text line = chat_input_line(&arena, rows[i].tool, input);
+        if (!bl_text_equal(line, bl_text_from(rows[i].line)))
+            fail_msg("%s %s: " BL_TEXT_FORMAT, rows[i].tool, rows[i].input, BL_TEXT_ARG(line));
+    }
     bl_arena_done(&arena);
 }
 
@@ -180,7 +225,7 @@ static void a_long_change_is_bounded(void **state)
     taken("● write  new.txt (+500 -0)\n"
           "  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n"
           "  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n  + x\n"
-          "  … 480 more lines\n");
+          "  … 480 more lines (Ctrl+O)\n");
     end();
 }
 
@@ -213,7 +258,7 @@ static void other_tools_show_their_input_as_it_is(void **state)
          "● broken\n");
     ended("c3", "invalid", 0, "");
     taken("● broken\n"
-          "  not run: its input was wrong\n");
+          "  not run: invalid input\n");
     end();
 }
 
@@ -240,7 +285,7 @@ static void several_calls_at_once_have_their_own_lines(void **state)
     end();
 }
 
-static void calls_that_the_end_of_the_turn_overtook_were_not_run(void **state)
+static void calls_pending_at_the_end_of_the_turn_were_not_run(void **state)
 {
     (void)state;
     begin(40, false);
@@ -248,14 +293,14 @@ static void calls_that_the_end_of_the_turn_overtook_were_not_run(void **state)
     end_turn("{\"stop_reason\":\"max_steps_reached\"}");
     taken("● bash  one (not run)\n"
           "\n"
-          "Stopped: the limit of tool calls for one\n"
-          "turn is reached.\n");
+          "Stopped: the limit for tool calls in one\n"
+          "turn was reached.\n");
     end();
 }
 
 /* ---- Permissions ----------------------------------------------------------------------------- */
 
-static void a_question_stands_below_its_call(void **state)
+static void question_is_shown_below_its_call(void **state)
 {
     (void)state;
     begin(40, false);
@@ -267,7 +312,7 @@ static void a_question_stands_below_its_call(void **state)
     tell((struct bl_event){.type = BL_EVENT_PERMISSION_ASKED,
                            .id = BL_TEXT("c1"),
                            .text = BL_TEXT("may 'rm -rf build' run outside of the sandbox?")});
-    phase("waits for your answer");
+    phase("waiting for your answer");
     live("● bash  rm -rf build\n"
          "  ? may 'rm -rf build' run outside of\n"
          "    the sandbox?\n");
@@ -287,10 +332,10 @@ SUITE(chat_call, cmocka_unit_test(a_call_shows_the_last_lines_of_its_output_whil
       cmocka_unit_test(output_is_shown_without_its_escape_sequences),
       cmocka_unit_test(reading_takes_one_line_with_counts),
       cmocka_unit_test(a_long_input_is_cut_and_its_summary_is_not),
-      cmocka_unit_test(an_input_that_is_not_shown_whole_says_so),
+      cmocka_unit_test(cut_input_is_marked), cmocka_unit_test(each_tool_has_its_line),
       cmocka_unit_test(a_change_of_a_file_shows_its_lines),
       cmocka_unit_test(a_long_change_is_bounded), cmocka_unit_test(todos_are_a_check_list),
       cmocka_unit_test(other_tools_show_their_input_as_it_is),
       cmocka_unit_test(several_calls_at_once_have_their_own_lines),
-      cmocka_unit_test(calls_that_the_end_of_the_turn_overtook_were_not_run),
-      cmocka_unit_test(a_question_stands_below_its_call));
+      cmocka_unit_test(calls_pending_at_the_end_of_the_turn_were_not_run),
+      cmocka_unit_test(question_is_shown_below_its_call));

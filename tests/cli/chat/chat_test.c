@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ends when the test lets it, by a file; says so when it has begun. */
+/* Reports its start, and ends when the test creates a file. */
 #define PATIENT "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo released"
 #define DEAF    "trap '' TERM; echo begun; while :; do sleep 0.05; done"
 
@@ -33,16 +33,16 @@ static void esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt(void **state)
                        "  - {when: third, say: All is well.}\n");
     guest_type(&guest, "first\r");
     guest_await_shown(&guest, "Begi");
-    guest_await_shown(&guest, "Esc stops");
+    guest_await_shown(&guest, "Esc to stop");
     guest_type(&guest, ESC);
-    guest_await(&guest, "1 model call. Nothing left running.");
+    guest_await(&guest, "Nothing left running.");
     guest_await_idle(&guest);
     guest_type(&guest, "second\r");
-    guest_await_shown(&guest, "Esc stops");
+    guest_await_shown(&guest, "Esc to stop");
     guest_type(&guest, KEY_CTRL('c'));
-    guest_await_times(&guest, "1 model call. Nothing left running.", 2);
+    guest_await_times(&guest, "Nothing left running.", 2);
     guest_await_idle(&guest);
-    /* An old cancel never poisons the next turn. */
+    /* A former cancel never affects the next turn. */
     guest_type(&guest, "third\r");
     guest_await(&guest, "All is well.");
     guest_await_idle(&guest);
@@ -54,7 +54,7 @@ static void esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt(void **state)
     check_turn(session, 2, "third", "completed", false);
 }
 
-/* What the newest receipt says of its time. */
+/* Returns the duration in the newest receipt. */
 static double last_stop_ms(struct guest *guest)
 {
     const char *at = screen_all(guest->screen), *found = NULL;
@@ -71,9 +71,9 @@ static double last_stop_ms(struct guest *guest)
     return unit[0] == 'u' ? time / 1000 : unit[0] == 'm' ? time : time * 1000;
 }
 
-/* With a grace period that nothing else can be as slow as: one press waits for all of a short one,
- * the second for nothing of a long one. */
-static void again_skips_the_graces(void **state)
+/* With unmistakable grace periods: one key press waits for all of a short one, the second skips a
+ * long one. */
+static void second_press_skips_the_grace_periods(void **state)
 {
     static const char script[] = "replies:\n"
                                  "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n";
@@ -111,12 +111,12 @@ static void without_a_turn_ctrl_c_clears_the_line_and_twice_leaves(void **state)
     guest_type(&guest, KEY_CTRL('c'));
     guest_await_idle(&guest);
     guest_type(&guest, KEY_CTRL('c'));
-    guest_await_shown(&guest, "> Ctrl+C again leaves");
-    /* Any other key means that it was not meant. */
+    guest_await_shown(&guest, "> Ctrl+C again to leave");
+    /* Any other key resets the count. */
     guest_type(&guest, "x\x7F");
     guest_await_idle(&guest);
     guest_type(&guest, KEY_CTRL('c'));
-    guest_await_shown(&guest, "> Ctrl+C again leaves");
+    guest_await_shown(&guest, "> Ctrl+C again to leave");
     guest_type(&guest, KEY_CTRL('c'));
     assert_int_equal(guest_wait(&guest), 0);
     assert_true(guest_terminal_as_before(&guest));
@@ -124,7 +124,7 @@ static void without_a_turn_ctrl_c_clears_the_line_and_twice_leaves(void **state)
     guest_end(&guest);
 }
 
-/* Leaving while a turn runs: it is stopped, kept, and its receipt is the last that is seen. */
+/* Leaves during a turn: the turn is stopped and kept, and its receipt is shown last. */
 static void check_left(const char *keys, int exit_code)
 {
     struct guest guest;
@@ -143,43 +143,43 @@ static void check_left(const char *keys, int exit_code)
     check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
 }
 
-static void ctrl_d_leaves_and_stops_what_runs(void **state)
+static void ctrl_d_stops_the_turn_and_leaves(void **state)
 {
     (void)state;
     check_left(KEY_CTRL('d'), 0);
 }
 
-static void keys_still_hurry_while_it_leaves(void **state)
+static void keys_skip_grace_periods_while_leaving(void **state)
 {
     (void)state;
     check_left("\x04\x03\x1B", 0);
 }
 
-static void quit_leaves_and_stops_what_runs(void **state)
+static void quit_stops_the_turn_and_leaves(void **state)
 {
     (void)state;
     check_left("/quit\r", 0);
 }
 
-static void a_stop_that_comes_with_the_prompt_is_not_lost(void **state)
+static void stop_sent_with_the_prompt_is_not_lost(void **state)
 {
     struct guest guest;
 
     (void)state;
     guest_chat(&guest, "replies:\n"
                        "  - {when: go, say: Never seen., wedge: before_first_token}\n"
-                       "  - {when: next, say: Here we go on.}\n");
+                       "  - {when: next, say: Continuing.}\n");
     guest_type(&guest, "go\r\x03");
     guest_await_shown(&guest, "> go\n");
     guest_await_idle(&guest);
     guest_type(&guest, "next\r");
-    guest_await(&guest, "Here we go on.");
+    guest_await(&guest, "Continuing.");
     guest_await_idle(&guest);
     guest_leave(&guest);
 }
 
-/* Nothing is left behind by a look at the prompt. */
-static void a_session_in_which_nothing_was_asked_goes_without_a_trace(void **state)
+/* Starting and leaving chat leaves no session behind. */
+static void session_without_a_prompt_is_deleted(void **state)
 {
     static struct run run;
     struct guest guest;
@@ -205,7 +205,7 @@ static void typing_while_a_turn_runs_injects(void **state)
     guest_type(&guest, "do it\r");
     guest_await_shown(&guest, "  begun");
     guest_type(&guest, "and also this\r");
-    guest_await_shown(&guest, "waits: and also this");
+    guest_await_shown(&guest, "queued: and also this");
     stage_file("go", "");
     guest_await(&guest, "I shall do that as well.");
     guest_await_idle(&guest);
@@ -217,7 +217,38 @@ static void typing_while_a_turn_runs_injects(void **state)
     check_turn(session, 0, "do it", "completed", false);
 }
 
-static void a_message_that_came_too_late_becomes_the_next_prompt(void **state)
+static void finish_lets_the_call_end_and_stops_before_the_next(void **state)
+{
+    static struct run run;
+    struct guest guest;
+
+    (void)state;
+    guest_chat(&guest, "replies:\n"
+                       "  - when: do it\n"
+                       "    tools:\n"
+                       "    - {name: bash, input: {command: \"" PATIENT "\"}}\n"
+                       "    - {name: bash, input: {command: 'touch second'}}\n"
+                       "  - {when: on, say: Continuing.}\n");
+    guest_say(&guest, "/finish\r", "no running work");
+    guest_type(&guest, "do it\r");
+    guest_await_shown(&guest, "  begun");
+    RUN(&run, "inject", guest_session(), "and from outside");
+    assert_int_equal(run.exit_code, 0);
+    guest_await_shown(&guest, "queued: and from outside");
+    guest_say(&guest, "/finish\r", "Stopping after this step; Esc to stop at once.");
+    stage_file("go", "");
+    guest_await(&guest, " between two steps. Nothing left running.");
+    guest_await(&guest, "Turn stopped; partial output kept.");
+    guest_await_shown(&guest, "\n> and from outside");
+    assert_false(stage_exists(stage_path("work/second")));
+    guest_type(&guest, "\x15on\r");
+    guest_await(&guest, "Continuing.");
+    guest_await_idle(&guest);
+    guest_leave(&guest);
+    check_turn(guest_show(guest_session()), 0, "do it", "cancelled", true);
+}
+
+static void late_message_becomes_the_next_prompt(void **state)
 {
     struct guest guest;
 
@@ -226,7 +257,7 @@ static void a_message_that_came_too_late_becomes_the_next_prompt(void **state)
                        "  - {when: first, say: One., delay: 500ms}\n"
                        "  - {when: second, say: Two.}\n");
     guest_type(&guest, "first\rsecond\r");
-    guest_await_shown(&guest, "waits: second");
+    guest_await_shown(&guest, "queued: second");
     guest_await(&guest, "Two.");
     guest_await_idle(&guest);
     const char *all = screen_all(guest.screen);
@@ -237,7 +268,7 @@ static void a_message_that_came_too_late_becomes_the_next_prompt(void **state)
     check_turn(session, 1, "second", "completed", false);
 }
 
-static void after_a_stop_what_was_not_delivered_is_in_the_input_line(void **state)
+static void undelivered_message_is_back_in_the_input_after_a_stop(void **state)
 {
     struct guest guest;
 
@@ -246,34 +277,34 @@ static void after_a_stop_what_was_not_delivered_is_in_the_input_line(void **stat
                        "  - {when: first, wedge: before_first_token}\n"
                        "  - {when: never, say: It went through.}\n");
     guest_type(&guest, "first\r");
-    guest_await_shown(&guest, "Esc stops");
+    guest_await_shown(&guest, "Esc to stop");
     guest_type(&guest, "never\r");
-    guest_await_shown(&guest, "waits: never");
+    guest_await_shown(&guest, "queued: never");
     guest_type(&guest, "draft");
     guest_await_shown(&guest, "> draft");
     guest_type(&guest, KEY_CTRL('c'));
     guest_await(&guest, "Nothing left running.");
     guest_await_shown(&guest, "\n> never\n  draft\n");
     assert_int_equal(guest_times(&guest, "It went through."), 0);
-    /* It is the user's to send. */
+    /* The user can send it. */
     guest_type(&guest, "\r");
     guest_await(&guest, "It went through.");
     guest_await_idle(&guest);
     guest_leave(&guest);
 }
 
-static void what_is_submitted_while_a_turn_is_being_stopped_is_the_next_prompt(void **state)
+static void prompt_sent_during_a_stop_is_the_next_prompt(void **state)
 {
     struct guest guest;
 
     (void)state;
     guest_chat(&guest, "replies:\n"
                        "  - {when: go, tools: [{name: bash, input: {command: \"" DEAF "\"}}]}\n"
-                       "  - {when: next, say: Here we go on.}\n");
+                       "  - {when: next, say: Continuing.}\n");
     guest_type(&guest, "go\r");
     guest_await_shown(&guest, "  begun");
     guest_type(&guest, "\x03next\r");
-    guest_await(&guest, "Here we go on.");
+    guest_await(&guest, "Continuing.");
     guest_await_idle(&guest);
     guest_leave(&guest);
     const struct bl_json *session = guest_show(guest_session());
@@ -302,7 +333,7 @@ static void sigterm_stops_keeps_and_exits_143(void **state)
     check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
 }
 
-static void a_terminal_that_goes_away_stops_keeps_and_exits(void **state)
+static void closed_terminal_stops_keeps_and_exits(void **state)
 {
     struct guest guest;
 
@@ -311,14 +342,14 @@ static void a_terminal_that_goes_away_stops_keeps_and_exits(void **state)
                        "  - tools: [{name: bash, input: {command: \"" DEAF "\"}}]\n");
     guest_type(&guest, "go\r");
     guest_await_shown(&guest, "  begun");
-    /* Closing the other end sends SIGHUP besides. */
+    /* Closing the other end also sends SIGHUP. */
     close(guest.master);
     guest.master = -1;
     assert_int_equal(guest_wait(&guest), 130);
     held_await_count(&guest.held, 0);
     guest_end(&guest);
     check_turn(guest_show(guest_session()), 0, "go", "cancelled", true);
-    /* When nothing runs, too. */
+    /* Also when nothing is running. */
     guest_chat(&guest, "replies: [{say: x}]\n");
     close(guest.master);
     guest.master = -1;
@@ -327,8 +358,8 @@ static void a_terminal_that_goes_away_stops_keeps_and_exits(void **state)
     guest_end(&guest);
 }
 
-/* Somebody has stopped the window, or the line is dead: nothing is read, and nothing says so. */
-static void a_terminal_that_takes_nothing_does_not_hold_up_the_end(void **state)
+/* The window is stopped, or the connection is dead: nothing is read, and there is no error. */
+static void blocked_terminal_does_not_delay_the_end(void **state)
 {
     struct guest guest;
     int status;
@@ -338,14 +369,14 @@ static void a_terminal_that_takes_nothing_does_not_hold_up_the_end(void **state)
                        "  - tools: [{name: bash, input: {command: \"touch begun; sleep 60\"}}]\n");
     guest_paste(&guest, "a long line ");
     for (unsigned i = 0; i < 15; i++) {
-        /* Each time what is there twice over. */
+        /* Doubles the text each time. */
         guest_type(&guest, "\x15\x19\x19");
     }
-    guest_await_hidden(&guest, "> ask");
+    guest_await_hidden(&guest, "> Type a prompt");
     guest_type(&guest, "\r");
     while (!stage_exists("begun"))
         usleep(2000);
-    /* From here on nobody reads; the prompt alone fills what lies between. */
+    /* From here on nothing is read; the prompt alone fills the buffers. */
     kill(guest.held.pid, SIGTERM);
     for (unsigned i = 0; i < 3000 && waitpid(guest.held.pid, &status, WNOHANG) == 0; i++)
         usleep(5000);
@@ -426,7 +457,8 @@ static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **s
     guest_await(&guest, "Still here.");
     guest_await_idle(&guest);
     guest_type(&guest, KEY_CTRL('d'));
-    guest_await_shown(&guest, "Still here.\nshell$");
+    guest_await_shown(&guest, "Still here.\n\nResume with: belay -r s-");
+    guest_await_times(&guest, "shell$", 4);
     guest_type(&guest, "exit 7\r");
     assert_int_equal(guest_wait(&guest), 7);
     guest_end(&guest);
@@ -434,7 +466,7 @@ static void ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(void **s
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
-/* Lines on the terminal that it draws on would tear the screen. */
+/* Log lines on the same terminal would corrupt the screen. */
 static void log_of_a_conversation_goes_to_a_file_beside_the_screen(void **state BL_UNUSED)
 {
     struct guest guest;
@@ -454,19 +486,17 @@ static void log_of_a_conversation_goes_to_a_file_beside_the_screen(void **state 
 }
 
 SUITE(chat, STAGED(esc_or_ctrl_c_cancels_the_turn_and_shows_the_receipt),
-      STAGED(again_skips_the_graces),
+      STAGED(second_press_skips_the_grace_periods),
       STAGED(without_a_turn_ctrl_c_clears_the_line_and_twice_leaves),
-      STAGED(ctrl_d_leaves_and_stops_what_runs), STAGED(quit_leaves_and_stops_what_runs),
-      STAGED(keys_still_hurry_while_it_leaves),
-      STAGED(a_stop_that_comes_with_the_prompt_is_not_lost),
-      STAGED(a_session_in_which_nothing_was_asked_goes_without_a_trace),
-      STAGED(typing_while_a_turn_runs_injects),
-      STAGED(a_message_that_came_too_late_becomes_the_next_prompt),
-      STAGED(after_a_stop_what_was_not_delivered_is_in_the_input_line),
-      STAGED(what_is_submitted_while_a_turn_is_being_stopped_is_the_next_prompt),
-      STAGED(sigterm_stops_keeps_and_exits_143),
-      STAGED(a_terminal_that_goes_away_stops_keeps_and_exits),
-      STAGED(a_terminal_that_takes_nothing_does_not_hold_up_the_end),
+      STAGED(ctrl_d_stops_the_turn_and_leaves), STAGED(quit_stops_the_turn_and_leaves),
+      STAGED(keys_skip_grace_periods_while_leaving), STAGED(stop_sent_with_the_prompt_is_not_lost),
+      STAGED(session_without_a_prompt_is_deleted), STAGED(typing_while_a_turn_runs_injects),
+      STAGED(finish_lets_the_call_end_and_stops_before_the_next),
+      STAGED(late_message_becomes_the_next_prompt),
+      STAGED(undelivered_message_is_back_in_the_input_after_a_stop),
+      STAGED(prompt_sent_during_a_stop_is_the_next_prompt),
+      STAGED(sigterm_stops_keeps_and_exits_143), STAGED(closed_terminal_stops_keeps_and_exits),
+      STAGED(blocked_terminal_does_not_delay_the_end),
       STAGED(after_kill_9_nothing_runs_and_the_next_open_says_what_was_cut_off),
       STAGED(after_a_crash_the_terminal_is_restored),
       STAGED(ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The last word on the screen that begins so. */
+/* Returns the last word on the screen with that beginning. */
 static const char *find_word(struct guest *guest, const char *beginning)
 {
     const char *at = screen_shown(guest->screen), *found = NULL;
@@ -22,21 +22,24 @@ static void help_shows_each_command_in_its_row(void **state)
     struct guest guest;
 
     (void)state;
-    guest_chat(&guest, "name: played\nreplies: [{say: x}]\n");
+    GUEST(&guest, 80, 48, "--provider", stage_script("name: played\nreplies: [{say: x}]\n"));
+    guest_await_idle(&guest);
     guest_type(&guest, "/help\r");
-    guest_await_shown(&guest, "Tab completes.");
-    guest_check_shown(&guest, "\n/help         what there is\n/model        NAME: another");
+    guest_await_shown(&guest, "!COMMAND");
+    guest_check_shown(&guest,
+                      "\n/help         list the commands\n/model        [NAME]: list the models, ");
     for (const struct edit_command *row = chat_commands; row->name != NULL; row++)
         guest_check_shown(&guest, stage_printf("\n%-13s %s\n", row->name, row->summary));
     guest_leave(&guest);
     GUEST(&guest, 40, 24, "--provider", stage_script("name: played\nreplies: [{say: x}]\n"));
     guest_await_idle(&guest);
     guest_type(&guest, "/help\r");
-    guest_await(&guest, "\n/compact      sum up what was said, to\n              make room\n");
+    guest_await(&guest,
+                "\n/compact      summarize earlier turns,\n              to free room in the\n");
     guest_leave(&guest);
 }
 
-static void what_is_said_of_the_model_the_tools_the_sessions_and_the_cost(void **state)
+static void commands_show_model_tools_sessions_and_cost(void **state)
 {
     struct guest guest;
 
@@ -48,25 +51,28 @@ static void what_is_said_of_the_model_the_tools_the_sessions_and_the_cost(void *
     guest_await_idle(&guest);
     guest_say(&guest, "/model\r", "\nscript played\n");
     guest_say(&guest, "/cost\r", "the session: 100 tokens in, 20 out, 1 turn\n");
-    guest_say(&guest, "/ps\r", "nothing runs");
+    guest_say(&guest, "/ps\r", "no running work");
     guest_say(&guest, "/sessions\r", "1 turn, in use: one");
-    guest_say(&guest, "/tools\r", "\ntodo          Writes");
-    guest_say(&guest, "/resume\r", "/resume ID; /sessions shows them");
-    guest_say(&guest, "/cancel\r", "/cancel ID; /ps shows them");
+    guest_say(&guest, "/tools\r", "\ntodo          Records");
+    guest_type(&guest, "/resume\r");
+    guest_await_shown(&guest, "No sessions in this folder.");
+    guest_type(&guest, ESC);
+    guest_await_idle(&guest);
+    guest_say(&guest, "/cancel\r", "usage: /cancel ID; /ps lists the ids");
     guest_leave(&guest);
 }
 
-static void a_wrong_command_is_said_and_a_path_is_none(void **state)
+static void unknown_command_is_reported_and_a_path_is_a_prompt(void **state)
 {
     struct guest guest;
 
     (void)state;
     guest_chat(&guest, "name: played\nreplies: [{say: Two entries.}]\n");
-    guest_say(&guest, "/hlep\r", "there is no /hlep: did you mean /help?");
-    guest_say(&guest, "/qqqqqq\r", "there is no /qqqqqq; /help shows what there is");
+    guest_say(&guest, "/hlep\r", "unknown command /hlep; did you mean /help?");
+    guest_say(&guest, "/qqqqqq\r", "unknown command /qqqqqq; /help lists the commands");
     guest_say(&guest, "/resume ../../x\r", "! ");
     guest_say(&guest, "/resume nothing\r", "there is no session nothing");
-    guest_say(&guest, "/cancel nothing\r", "nothing with the id 'nothing' runs");
+    guest_say(&guest, "/cancel nothing\r", "no running work with id 'nothing'");
     guest_say(&guest, "/permissions sometimes\r", "! ");
     guest_say(&guest, "/permissions allow bash(\r", "! ");
     guest_say(&guest, "/permissions deny bsh(rm *)\r", "unknown tool 'bsh' in rule 'bsh(rm *)'");
@@ -96,6 +102,12 @@ static void permissions_can_be_changed(void **state)
     guest_type(&guest, "/permissions yolo\r");
     guest_await_shown(&guest, "· yolo");
     guest_say(&guest, "/permissions deny bash(touch *)\r", "deny          bash(touch *)");
+    guest_say(&guest, "/permissions remove bash(tuch *)\r", "there is no rule 'bash(tuch *)'");
+    guest_say(&guest, "/permissions deny write(x)\r", "deny          write(x)");
+    guest_type(&guest, KEY_CTRL('l'));
+    guest_await_hidden(&guest, "deny          ");
+    guest_say(&guest, "/permissions remove write(x)\r", "deny          bash(touch *)");
+    assert_null(strstr(screen_shown(guest.screen), "deny          write(x)"));
     guest_type(&guest, "two\r");
     guest_await(&guest, "Done.");
     guest_await_idle(&guest);
@@ -105,7 +117,7 @@ static void permissions_can_be_changed(void **state)
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void a_session_that_is_held_elsewhere_is_refused_and_the_old_one_goes_on(void **state)
+static void held_session_is_refused_and_the_open_one_continues(void **state)
 {
     static const char script[] = "replies:\n"
                                  "  - when: start\n"
@@ -126,15 +138,15 @@ static void a_session_that_is_held_elsewhere_is_refused_and_the_old_one_goes_on(
     guest_await_shown(&guest, "1 job");
     guest_say(&guest, "/resume taken\r", "session taken is held by ");
     guest_await_idle(&guest);
-    /* What runs in its background has not been touched. */
+    /* Its background commands are still running. */
     guest_check_shown(&guest, "1 job");
-    guest_say(&guest, "/resume mine\r", "mine is the session that is open");
+    guest_say(&guest, "/resume mine\r", "session mine is already open");
     guest_leave(&other);
     guest_type(&guest, "/resume taken\r");
     guest_await(&guest, "session taken, permissions yolo");
     guest_await_hidden(&guest, "1 job");
     guest_say(&guest, "/resume mine\r", "session mine with 1 turn,");
-    /* With what was said last. */
+    /* With the last turn. */
     guest_await_shown(&guest, "> start\n\nStarted.\n");
     guest_type(&guest, "still\r");
     guest_await(&guest, "Still here.");
@@ -144,7 +156,7 @@ static void a_session_that_is_held_elsewhere_is_refused_and_the_old_one_goes_on(
     assert_int_equal(stage_turns("taken"), 0);
 }
 
-static void a_fork_goes_on_in_a_copy(void **state)
+static void fork_continues_in_a_copy(void **state)
 {
     struct guest guest;
 
@@ -168,7 +180,7 @@ static void a_fork_goes_on_in_a_copy(void **state)
     assert_int_equal(stage_turns("branch"), 2);
 }
 
-static void continue_goes_on_and_shows_what_was_said_last(void **state)
+static void continue_shows_the_last_turn(void **state)
 {
     static const char script[] = "replies: [{say: \"An **answer**.\"}, {say: Another.}]\n";
     struct guest guest;
@@ -188,7 +200,7 @@ static void continue_goes_on_and_shows_what_was_said_last(void **state)
     guest_leave(&guest);
 }
 
-static void compact_sums_up_and_can_be_stopped(void **state)
+static void compact_summarizes_and_can_be_stopped(void **state)
 {
     struct guest guest;
 
@@ -199,7 +211,7 @@ static void compact_sums_up_and_can_be_stopped(void **state)
                        "  - {when: \"^three\", say: Three.}\n"
                        "  - wedge: before_first_token\n"
                        "  - say: They counted.\n");
-    guest_say(&guest, "/compact\r", "there is nothing to sum up yet");
+    guest_say(&guest, "/compact\r", "nothing to compact yet");
     static const char *const prompts[] = {"one", "two", "three"},
                              *answers[] = {"One.", "Two.", "Three."};
     for (size_t i = 0; i < BL_COUNT(prompts); i++) {
@@ -208,18 +220,18 @@ static void compact_sums_up_and_can_be_stopped(void **state)
         guest_await_idle(&guest);
     }
     guest_type(&guest, "/compact\r");
-    guest_await_shown(&guest, "Esc stops");
+    guest_await_shown(&guest, "Esc to stop");
     guest_type(&guest, ESC);
-    guest_await(&guest, "stopped: the context is as it was");
+    guest_await(&guest, "stopped; the context is unchanged");
     guest_await_idle(&guest);
     guest_type(&guest, "/compact\r");
-    guest_await(&guest, "Made room: 2 earlier turns");
+    guest_await(&guest, "Compacted 2 earlier turns.");
     guest_await_idle(&guest);
     guest_leave(&guest);
     assert_int_equal(stage_turns(guest_session()), 3);
 }
 
-/* ---- What runs ------------------------------------------------------------------------------- */
+/* ---- Running work ---------------------------------------------------------------------------- */
 
 static void cancel_stops_one_sub_agent_and_one_job(void **state)
 {
@@ -239,7 +251,7 @@ static void cancel_stops_one_sub_agent_and_one_job(void **state)
     guest_await_shown(&guest, "1 agent");
     guest_say(&guest, "/ps\r", "\nagent         agt_");
     guest_check_shown(&guest, "\ncall          ");
-    /* What changes the session has to wait. */
+    /* Commands that change the session must wait. */
     guest_say(&guest, "/compact\r", "/compact waits for the end of the turn");
     guest_type(&guest, stage_printf("/cancel %s\r", find_word(&guest, "agt_")));
     guest_await(&guest, "It was stopped.");
@@ -258,8 +270,9 @@ static void cancel_stops_one_sub_agent_and_one_job(void **state)
 }
 
 SUITE(chat_command, STAGED(help_shows_each_command_in_its_row),
-      STAGED(what_is_said_of_the_model_the_tools_the_sessions_and_the_cost),
-      STAGED(a_wrong_command_is_said_and_a_path_is_none), STAGED(permissions_can_be_changed),
-      STAGED(a_session_that_is_held_elsewhere_is_refused_and_the_old_one_goes_on),
-      STAGED(a_fork_goes_on_in_a_copy), STAGED(continue_goes_on_and_shows_what_was_said_last),
-      STAGED(compact_sums_up_and_can_be_stopped), STAGED(cancel_stops_one_sub_agent_and_one_job));
+      STAGED(commands_show_model_tools_sessions_and_cost),
+      STAGED(unknown_command_is_reported_and_a_path_is_a_prompt),
+      STAGED(permissions_can_be_changed),
+      STAGED(held_session_is_refused_and_the_open_one_continues), STAGED(fork_continues_in_a_copy),
+      STAGED(continue_shows_the_last_turn), STAGED(compact_summarizes_and_can_be_stopped),
+      STAGED(cancel_stops_one_sub_agent_and_one_job));

@@ -20,7 +20,7 @@ static const char conversation[] =
     "    wedge: after_first_token\n"
     "    say: \"Thinking about it.\"\n";
 
-/* What the screen shows below the banner, whose session has another name each time. */
+/* Checks the screen below the banner, whose session has a new name each time. */
 static void check_screen(struct guest *guest, const char *expected)
 {
     const char *shown = screen_shown(guest->screen), *from = strstr(shown, "sandbox");
@@ -47,13 +47,13 @@ static void the_screen_after_each_key_of_a_conversation(void **state)
     guest_chat(&guest, conversation);
     guest_check_shown(&guest, "script played in /");
     guest_check_shown(&guest, "permissions yolo, sandbox off");
-    check_screen(&guest, "played · yolo\n> ask, or /help\n");
+    check_screen(&guest, "\nplayed · yolo\n\n> Type a prompt, or /help\n");
     check_cursor(&guest, 2);
     static const char *const lines[] = {"> h", "> he", "> hel", "> hell", "> hello"};
     for (size_t i = 0; i < BL_COUNT(lines); i++) {
         guest_type(&guest, (const char[]){lines[i][strlen(lines[i]) - 1], '\0'});
         guest_await_shown(&guest, stage_printf("\n%s\n", lines[i]));
-        check_screen(&guest, stage_printf("played · yolo\n%s\n", lines[i]));
+        check_screen(&guest, stage_printf("\nplayed · yolo\n\n%s\n", lines[i]));
         check_cursor(&guest, strlen(lines[i]));
     }
     guest_type(&guest, "\r");
@@ -66,20 +66,22 @@ static void the_screen_after_each_key_of_a_conversation(void **state)
                          "\n"
                          "• one\n"
                          "• two\n"
+                         "\n"
                          "played · 7 tokens · yolo\n"
-                         "> ask, or /help\n");
+                         "\n"
+                         "> Type a prompt, or /help\n");
     guest_type(&guest, "look\r");
     guest_await_shown(&guest, "There it is.");
     guest_await_idle(&guest);
     const char *shown = screen_shown(guest.screen);
     assert_non_null(strstr(shown, "• two\n\n> look\n\nLet me look.\n\n● bash  echo found it"));
-    assert_non_null(strstr(shown, "\n  found it\n\nThere it is.\nplayed · "));
+    assert_non_null(strstr(shown, "\n  found it\n\nThere it is.\n\nplayed · "));
     guest_leave(&guest);
 }
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Nothing of ours is on the screen twice, and the line is where the cursor is. */
+/* Checks that the status and input lines are on the screen once, with the cursor on the line. */
 static void check_one_prompt(struct guest *guest, const char *line)
 {
     const char *shown = screen_shown(guest->screen);
@@ -114,7 +116,7 @@ static void resizing_while_a_turn_runs_and_while_none_does(void **state)
     guest_type(&guest, KEY_CTRL('u'));
     guest_await_idle(&guest);
     guest_type(&guest, "wait\r");
-    guest_await_shown(&guest, "Esc stops");
+    guest_await_shown(&guest, "Esc to stop");
     for (size_t i = 0; i < BL_COUNT(sizes); i++) {
         guest_resize(&guest, sizes[i].columns, sizes[i].rows);
         guest_type(&guest, "x");
@@ -157,7 +159,7 @@ static void windows_of_40_columns_work_and_smaller_ones_do_not_break_it(void **s
     }
 }
 
-/* ---- What is written ------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void no_color_means_none(void **state)
 {
@@ -177,7 +179,7 @@ static void no_color_means_none(void **state)
     guest_await_idle(&guest);
     guest_say(&guest, "/c\t\t", "/compact");
     guest_type(&guest, KEY_CTRL('u'));
-    guest_say(&guest, "/wrong\r", "there is no /wrong");
+    guest_say(&guest, "/wrong\r", "unknown command /wrong");
     assert_false(screen_styled(guest.screen));
     struct bl_text bytes = bl_buffer_text(&guest.bytes), rest = bytes, piece;
     while (bl_text_split(&rest, '\x1B', &piece)) {
@@ -185,13 +187,13 @@ static void no_color_means_none(void **state)
         assert_true(piece.size == 0 || piece.data[0] != '[' || piece.data[end] != 'm');
     }
     guest_leave(&guest);
-    /* Else there are some. */
+    /* Otherwise there are colours. */
     guest_chat(&guest, conversation);
     assert_true(screen_styled(guest.screen));
     guest_leave(&guest);
 }
 
-static void hostile_text_cannot_steer_the_terminal(void **state)
+static void hostile_text_cannot_control_the_terminal(void **state)
 {
     static struct run run;
     struct guest guest;
@@ -211,16 +213,20 @@ static void hostile_text_cannot_steer_the_terminal(void **state)
     guest_type(&guest, "\r");
     guest_await(&guest, "The end.");
     guest_await_idle(&guest);
-    guest_say(&guest, "/sessions\r", "hostile, 20");
+    guest_say(&guest, "/sessions\r", "hostile, ");
     guest_check_shown(&guest, "1 turn: a ");
     guest_paste(&guest, "/\x01wrong");
-    guest_say(&guest, "\r", "there is no /");
+    guest_say(&guest, "\r", "unknown command /");
     struct bl_text bytes = bl_buffer_text(&guest.bytes);
     assert_int_equal(bl_text_find(bytes, BL_TEXT("\x1B[2J")), -1);
-    assert_int_equal(bl_text_find(bytes, BL_TEXT("\x1B]")), -1);
+    /* Only the request for the background and the window titles are ours. */
+    assert_int_equal(guest_sent(&guest, "\x1B]"),
+                     guest_sent(&guest, "\x1B]11;?\x1B\\") +
+                         guest_sent(&guest, "\x1B]2;belay: work\x1B\\") +
+                         guest_sent(&guest, "\x1B]2;… belay: work\x1B\\"));
     assert_int_equal(bl_text_find(bytes, BL_TEXT("\x07")), -1);
     assert_int_equal(bl_text_find(bytes, BL_TEXT("\xE2\x80\xAE")), -1);
-    guest_check_shown(&guest, "> ask, or /help");
+    guest_check_shown(&guest, "> Type a prompt, or /help");
     guest_leave(&guest);
 }
 
@@ -239,14 +245,14 @@ static void a_tool_that_prints_10_megabytes_and_long_lines_does_not_flood_it(voi
     guest_await(&guest, "The end.");
     guest_await_idle(&guest);
     guest_check_shown(&guest, "at-last");
-    /* Some frames of a few lines, and no more. */
+    /* Only some frames of a few lines. */
     assert_in_range(guest.bytes.size - before, 100, 300000);
     guest_leave(&guest);
 }
 
-/* ---- What runs ------------------------------------------------------------------------------- */
+/* ---- Running work ---------------------------------------------------------------------------- */
 
-/* Processor time of it so far, in ticks. */
+/* Returns the processor time used so far, in ticks. */
 static unsigned long ticks_of(pid_t pid)
 {
     char path[64], line[1024] = "";
@@ -278,7 +284,7 @@ static unsigned long switches_of(pid_t pid)
     return count;
 }
 
-static void nothing_ticks_when_nothing_runs(void **state)
+static void idle_chat_uses_no_processor_time(void **state)
 {
     struct guest guest;
 
@@ -298,7 +304,7 @@ static void nothing_ticks_when_nothing_runs(void **state)
     guest_leave(&guest);
 }
 
-static void what_runs_in_the_background_is_in_the_status_line_until_it_ends(void **state)
+static void background_commands_are_in_the_status_line_until_they_end(void **state)
 {
     struct guest guest;
 
@@ -317,7 +323,7 @@ static void what_runs_in_the_background_is_in_the_status_line_until_it_ends(void
     guest_leave(&guest);
 }
 
-static void the_status_line_says_model_deadline_and_what_runs(void **state)
+static void status_line_has_model_deadline_and_phase(void **state)
 {
     struct guest guest;
 
@@ -325,7 +331,7 @@ static void the_status_line_says_model_deadline_and_what_runs(void **state)
     GUEST(&guest, 80, 24, "--provider", stage_script(conversation), "--yolo", "--timeout", "1h");
     guest_await_idle(&guest);
     guest_type(&guest, "wait\r");
-    guest_await_shown(&guest, "model · 59 m 59 s left · played · yolo");
+    guest_await_shown(&guest, "model · 59m 59s left · played · yolo");
     guest_type(&guest, KEY_CTRL('c'));
     guest_await_idle(&guest);
     guest_leave(&guest);
@@ -334,8 +340,8 @@ static void the_status_line_says_model_deadline_and_what_runs(void **state)
 SUITE(chat_draw, STAGED(the_screen_after_each_key_of_a_conversation),
       STAGED(resizing_while_a_turn_runs_and_while_none_does),
       STAGED(windows_of_40_columns_work_and_smaller_ones_do_not_break_it),
-      STAGED(no_color_means_none), STAGED(hostile_text_cannot_steer_the_terminal),
+      STAGED(no_color_means_none), STAGED(hostile_text_cannot_control_the_terminal),
       STAGED(a_tool_that_prints_10_megabytes_and_long_lines_does_not_flood_it),
-      STAGED(nothing_ticks_when_nothing_runs),
-      STAGED(what_runs_in_the_background_is_in_the_status_line_until_it_ends),
-      STAGED(the_status_line_says_model_deadline_and_what_runs));
+      STAGED(idle_chat_uses_no_processor_time),
+      STAGED(background_commands_are_in_the_status_line_until_they_end),
+      STAGED(status_line_has_model_deadline_and_phase));

@@ -17,18 +17,24 @@
 #define WORDS_MAX   32u
 #define POLL_MS     20
 
+static const char *background;
+
+void guest_have_background(const char *colour)
+{
+    background = colour;
+}
+
 static uint64_t now_ns(void)
 {
     return bl_clock_now_ns(&bl_clock_system);
 }
 
-/* Runs in the child. What would say something of the terminal that the test itself runs in goes. */
+/* Runs in the child. Variables that describe the test's own terminal are removed. */
 static void become(const struct guest *guest, char *const *words, const char *const *environment)
 {
-    static const char *const gone[] = {"NO_COLOR",     "TMUX",
-                                       "STY",          "VTE_VERSION",
-                                       "WT_SESSION",   "TERM_SESSION_ID",
-                                       "WEZTERM_PANE", "ALACRITTY_SOCKET"};
+    static const char *const gone[] = {
+        "NO_COLOR",    "COLORFGBG",  "COLORTERM",       "TMUX",         "STY",
+        "VTE_VERSION", "WT_SESSION", "TERM_SESSION_ID", "WEZTERM_PANE", "ALACRITTY_SOCKET"};
     char *mark = strdup(guest->held.mark);
 
     for (size_t i = 0; i < BL_COUNT(gone); i++)
@@ -101,9 +107,23 @@ void guest_end(struct guest *guest)
     *guest = (struct guest){.master = -1};
 }
 
-/* ---- Looking --------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Takes what it wrote; waits a moment when there is nothing. True: something came. */
+/* Answers the program's requests as every terminal does. */
+static void answer_questions(struct guest *guest)
+{
+    static const struct bl_text question = {"\x1B[c", 3};
+    const char *answer = background == NULL
+                             ? "\x1B[?62;22c"
+                             : stage_printf("\x1B]11;%s\x1B\\\x1B[?62;22c", background);
+
+    if (guest->asked || bl_text_find(bl_buffer_text(&guest->bytes), question) < 0)
+        return;
+    guest->asked = true;
+    assert_int_equal(write(guest->master, answer, strlen(answer)), strlen(answer));
+}
+
+/* Reads output, waiting briefly if there is none. Returns true if there was any. */
 static bool take_output(struct guest *guest, int wait_ms)
 {
     struct pollfd wait = {.fd = guest->master, .events = POLLIN};
@@ -113,7 +133,7 @@ static bool take_output(struct guest *guest, int wait_ms)
         return false;
     ssize_t count = read(guest->master, bytes, sizeof bytes);
     if (count <= 0) {
-        /* Nobody has it open any more: that is told again and again. */
+        /* No process has the terminal open any more; this is reported on every read. */
         if (wait_ms > 0)
             usleep(1000);
         return false;
@@ -121,6 +141,7 @@ static bool take_output(struct guest *guest, int wait_ms)
     struct bl_text text = {bytes, (size_t)count};
     bl_buffer_append(&guest->bytes, text);
     screen_feed(guest->screen, text);
+    answer_questions(guest);
     return true;
 }
 
@@ -155,8 +176,8 @@ static bool is_idle(struct guest *guest, const char *text, size_t times)
 {
     (void)text;
     (void)times;
-    return strstr(screen_shown(guest->screen), "\n> ask") != NULL ||
-           strncmp(screen_shown(guest->screen), "> ask", 5) == 0;
+    return strstr(screen_shown(guest->screen), "\n> Type a prompt") != NULL ||
+           strncmp(screen_shown(guest->screen), "> Type a prompt", 15) == 0;
 }
 
 static bool is_taken(struct guest *guest, const char *text, size_t times)
@@ -212,6 +233,19 @@ size_t guest_times(struct guest *guest, const char *text)
     return count_in(screen_all(guest->screen), text);
 }
 
+size_t guest_sent(struct guest *guest, const char *bytes)
+{
+    struct bl_text rest = bl_buffer_text(&guest->bytes), wanted = bl_text_from(bytes);
+    size_t times = 0;
+    ptrdiff_t at;
+
+    for (; (at = bl_text_find(rest, wanted)) >= 0; times++) {
+        rest.data += (size_t)at + wanted.size;
+        rest.size -= (size_t)at + wanted.size;
+    }
+    return times;
+}
+
 void guest_check_shown(struct guest *guest, const char *text)
 {
     if (!is_shown(guest, text, 1))
@@ -223,7 +257,7 @@ const char *guest_last_row(struct guest *guest)
     return stage_keep(bl_text_trim(bl_text_from(stage_last_line(screen_shown(guest->screen)))));
 }
 
-/* ---- Doing ----------------------------------------------------------------------------------- */
+/* ---- Acting ---------------------------------------------------------------------------------- */
 
 void guest_type(struct guest *guest, const char *keys)
 {

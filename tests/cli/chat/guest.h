@@ -1,5 +1,5 @@
-/* The real program at a terminal of its own: keys go in, and the screen is what a person would see.
- * Everything that comes of it carries a mark, as with held.h. */
+/* The real program on a terminal of its own: keys are the input, and the screen is what a person
+ * would see. All its descendants have a mark, as with held.h. */
 #ifndef BELAY_TESTS_CLI_GUEST_H
 #define BELAY_TESTS_CLI_GUEST_H
 
@@ -10,60 +10,67 @@
 
 struct guest {
     struct held held; /* pid, mark, exit code */
-    int master;       /* our end; -1: closed */
+    int master;       /* our end; -1 if closed */
     struct screen *screen;
-    struct bl_buffer bytes; /* all that it wrote */
+    struct bl_buffer bytes; /* all output */
     struct termios before;
+    bool asked; /* it has asked for the kind of terminal */
     int status; /* of waitpid */
 };
 
-/* Starts `belay chat` with more words (end in NULL) in a window of that size. `environment` may be
- * NULL. */
+/* Starts `belay chat` with more words, which end in NULL, in a window of that size. `environment`
+ * may be NULL. */
 void guest_begin(struct guest *guest, size_t columns, size_t rows, const char *const *words,
                  const char *const *environment);
 #define GUEST(guest, columns, rows, ...)                                                           \
     guest_begin(guest, columns, rows, (const char *const[]){__VA_ARGS__, NULL}, NULL)
-/* Any program (words[0]). */
+/* The same for any program (words[0]). */
 void guest_start(struct guest *guest, size_t columns, size_t rows, const char *const *words,
                  const char *const *environment);
-/* The usual: 80 by 24, with a script, and all that it asks for allowed. */
+/* The default: 80 by 24, with a script, and all tools allowed. */
 void guest_chat(struct guest *guest, const char *script);
-/* Kills what is left. */
+/* Kills all processes left. */
 void guest_end(struct guest *guest);
 
+/* Sets the background that later guests' terminals report, such as "rgb:ffff/ffff/ffff"; NULL, the
+ * initial value, for no reply. */
+void guest_have_background(const char *colour);
 void guest_type(struct guest *guest, const char *keys);
-/* As a terminal sends it when something is pasted. */
+/* Pastes a text as a terminal does. */
 void guest_paste(struct guest *guest, const char *text);
-/* Types, and waits until the screen shows `text`. */
+/* Types keys and waits until the screen shows `text`. */
 void guest_say(struct guest *guest, const char *keys, const char *text);
 void guest_resize(struct guest *guest, size_t columns, size_t rows);
 
-/* Waits, half a minute at most, until all that was ever on the screen holds `text`; until what is
- * on it now does; until it does not. Fails the test with the screen's content. */
+/* Wait, at most half a minute, until `text` has ever been on the screen; until it is on the screen
+ * now; until it is not. Fail the test with the content of the screen. */
 void guest_await(struct guest *guest, const char *text);
 void guest_await_shown(struct guest *guest, const char *text);
 void guest_await_hidden(struct guest *guest, const char *text);
-/* The same with how often it is there. */
+/* The same with the number of occurrences. */
 void guest_await_times(struct guest *guest, const char *text, size_t times);
-/* Nothing runs, and the line is empty: ready for a prompt. */
+/* Waits until nothing is running and the line is empty: ready for a prompt. */
 void guest_await_idle(struct guest *guest);
-/* It has the terminal: what is typed from now on are keys. */
+/* Waits until it has taken over the terminal: from then on, it reads keys. */
 void guest_await_taken(struct guest *guest);
-/* How often `text` was ever on the screen. */
+/* Returns how often `text` has ever been on the screen. */
 size_t guest_times(struct guest *guest, const char *text);
-/* Fails the test unless the screen holds it now. */
+/* The same for all output, including escape sequences. */
+size_t guest_sent(struct guest *guest, const char *bytes);
+/* Fails the test unless `text` is on the screen now. */
 void guest_check_shown(struct guest *guest, const char *text);
-/* The last line that is shown: the one that is written, unless there is a menu. */
+/* Returns the last line on the screen: the input line, unless there is a menu. */
 const char *guest_last_row(struct guest *guest);
 
-/* Waits for its end; the exit code, 128 and the signal if it died by one. */
+/* Waits for its end and returns the exit code, or 128 + signal. */
 int guest_wait(struct guest *guest);
-/* Ctrl+D, the end, exit code 0, nothing left running, and the terminal as it was. */
+/* Leaves with Ctrl+D; checks exit code 0, that no process is left, and that the terminal is
+ * restored. */
 void guest_leave(struct guest *guest);
 bool guest_terminal_as_before(const struct guest *guest);
-/* The one session that there is. */
+/* Returns the id of the only session. */
 const char *guest_session(void);
-/* `belay session show ID --json`. */
+/* Returns the output of `belay session show ID --json`. */
 const struct bl_json *guest_show(const char *session);
 
 #define KEY_CTRL(letter) ((const char[]){(letter)&0x1F, '\0'})

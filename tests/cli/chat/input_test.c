@@ -7,7 +7,7 @@
 
 #define UP "\x1B[A"
 
-/* Asks about each command, as `chat` does unless it is told otherwise. */
+/* Starts chat in its default mode, which asks about each command. */
 static void begin_asking(struct guest *guest, const char *script)
 {
     GUEST(guest, 80, 24, "--provider", stage_script(script));
@@ -15,7 +15,7 @@ static void begin_asking(struct guest *guest, const char *script)
     guest_check_shown(guest, "permissions ask");
 }
 
-/* With Enter, so that it counts in the first moment, too. */
+/* Answers with Enter, so that the answer counts even in the first moment. */
 static void answer(struct guest *guest, const char *key, const char *text)
 {
     guest_await_shown(guest, "Allow bash? y yes, n no");
@@ -44,8 +44,8 @@ static void a_question_is_answered_with_a_key(void **state)
                          "    tools: [{name: bash, input: {command: \"mkdir -p a2\"}}]\n"
                          "  - {when: three, say: That was three.}\n");
     guest_type(&guest, "one\r");
-    /* The first moment is over: one key is enough. What is pasted is none. */
-    guest_await_shown(&guest, "waits for your answer 1 s");
+    /* The first moment is over: one key is enough. Pasted text is not an answer. */
+    guest_await_shown(&guest, "waiting for your answer 1 s");
     guest_paste(&guest, "y");
     guest_await_shown(&guest, "\n> y\n");
     assert_false(stage_exists("made-by-yes"));
@@ -60,7 +60,7 @@ static void a_question_is_answered_with_a_key(void **state)
     guest_check_shown(&guest, "the user said no");
     assert_false(stage_exists("made-by-no"));
     guest_await_idle(&guest);
-    /* Always: the second call is not asked about. */
+    /* "Always": the second call is not asked about. */
     guest_type(&guest, "three\r");
     guest_await_shown(&guest, "a always bash(mkdir *)");
     answer(&guest, "a", "That was three.");
@@ -78,7 +78,7 @@ static void a_stop_answers_a_question(void **state)
     (void)state;
     begin_asking(&guest, "replies:\n"
                          "  - tools: [{name: bash, input: {command: \"touch never\"}}]\n"
-                         "  - {say: It goes on.}\n");
+                         "  - {say: It continues.}\n");
     guest_type(&guest, "one\r");
     guest_await_shown(&guest, "Allow bash?");
     guest_type(&guest, ESC);
@@ -87,12 +87,12 @@ static void a_stop_answers_a_question(void **state)
     guest_await_hidden(&guest, "Allow bash?");
     assert_false(stage_exists("never"));
     guest_type(&guest, "two\r");
-    guest_await(&guest, "It goes on.");
+    guest_await(&guest, "It continues.");
     guest_await_idle(&guest);
     guest_leave(&guest);
 }
 
-static void what_was_typed_before_the_question_is_no_answer(void **state)
+static void text_typed_before_the_question_is_not_an_answer(void **state)
 {
     struct guest guest;
 
@@ -100,18 +100,18 @@ static void what_was_typed_before_the_question_is_no_answer(void **state)
     begin_asking(&guest, "replies:\n"
                          "  - {when: one, tools: [{name: bash, input: {command: \"touch x\"}}]}\n"
                          "  - {when: yes, say: Thank you.}\n");
-    /* Its last keys come when the question is not there yet. */
+    /* The last keys arrive before the question. */
     guest_type(&guest, "one\ry");
     guest_await_shown(&guest, "Allow bash? Enter sends your text");
     guest_await_shown(&guest, "\n> y\n");
     assert_false(stage_exists("x"));
     guest_say(&guest, "es, please", "> yes, please");
-    /* It goes to the turn, and the question stays. */
+    /* It is sent to the turn, and the question remains. */
     guest_type(&guest, "\r");
-    guest_await_shown(&guest, "waits: yes, please");
+    guest_await_shown(&guest, "queued: yes, please");
     guest_await_shown(&guest, "Allow bash? y yes, n no");
     assert_false(stage_exists("x"));
-    /* A lone letter that came too early is the answer with Enter. */
+    /* A single letter that arrived too early becomes the answer with Enter. */
     guest_type(&guest, "y\r");
     guest_await(&guest, "Thank you.");
     guest_await_idle(&guest);
@@ -184,7 +184,7 @@ static void history_goes_back_over_several_runs(void **state)
     guest_say(&guest, UP UP, "> first thing");
     guest_type(&guest, "\x1B[B\x1B[B\x1B[B\x1B[B");
     guest_await_idle(&guest);
-    /* Ctrl+R searches; Tab takes what was found, and Ctrl+C gives back what was there. */
+    /* Ctrl+R searches; Tab takes the match, and Ctrl+C restores the line. */
     guest_type(&guest, KEY_CTRL('r'));
     guest_say(&guest, "thing", "> first thing");
     guest_type(&guest, "\t\x05!");
@@ -214,7 +214,7 @@ static void tab_completes_commands_and_paths(void **state)
     guest_say(&guest, "/he\t", "> /help");
     guest_type(&guest, KEY_CTRL('u'));
     guest_await_idle(&guest);
-    /* Several: what they have in common, then a menu. */
+    /* Several candidates: first the common part, then a menu. */
     guest_say(&guest, "/c\t\t", "/compact");
     guest_check_shown(&guest, "/cancel");
     guest_check_shown(&guest, "/cost");
@@ -258,7 +258,7 @@ static void input_of_several_lines_is_one_prompt(void **state)
     assert_string_equal(stage_text_at(session, "/turns/1/prompt"), "five\nsix\nseven");
 }
 
-static void ctrl_l_draws_the_screen_anew(void **state)
+static void ctrl_l_redraws_the_screen(void **state)
 {
     struct guest guest;
 
@@ -278,8 +278,8 @@ static void ctrl_l_draws_the_screen_anew(void **state)
 }
 
 SUITE(chat_input, STAGED(a_question_is_answered_with_a_key), STAGED(a_stop_answers_a_question),
-      STAGED(what_was_typed_before_the_question_is_no_answer),
+      STAGED(text_typed_before_the_question_is_not_an_answer),
       STAGED(a_question_of_a_sub_agent_names_it),
       STAGED(a_long_command_is_shown_whole_before_it_is_asked_about),
       STAGED(history_goes_back_over_several_runs), STAGED(tab_completes_commands_and_paths),
-      STAGED(input_of_several_lines_is_one_prompt), STAGED(ctrl_l_draws_the_screen_anew));
+      STAGED(input_of_several_lines_is_one_prompt), STAGED(ctrl_l_redraws_the_screen));

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* `belay chat` without a terminal: `input` is ours to write to. */
+/* Starts `belay chat` without a terminal; the test writes to `*ret_input`. */
 static void begin_lines(struct held *held, const char *script, int *ret_input)
 {
     int ends[2];
@@ -40,7 +40,7 @@ static void without_a_terminal_it_reads_lines(void **state)
         "  - {when: second, say: Two.}\n"
         "  - {when: third, say: \"Three.\\n\"}\n",
         &input);
-    /* The last one has no end. */
+    /* The last line has no LF. */
     write_line(input, "first\n\n  second  \n/cost\nthird");
     close(input);
     held_wait(&held);
@@ -50,7 +50,7 @@ static void without_a_terminal_it_reads_lines(void **state)
     assert_non_null(strstr(err, "script played in /"));
     assert_non_null(strstr(err, "permissions yolo, sandbox off\n"));
     assert_non_null(strstr(err, "\nbash: ls\n"));
-    /* In its place. */
+    /* In order. */
     assert_non_null(strstr(err, "the session: "));
     assert_non_null(strstr(err, "2 turns"));
     assert_null(strchr(err, '\x1B'));
@@ -74,10 +74,15 @@ static void every_command_works_over_lines(void **state)
     assert_int_equal(held.exit_code, 0);
     assert_string_equal(held_out(&held), "");
     const char *err = held_err(&held);
-    static const char *const said[] = {
-        "/help what there is\n", "\nbash Run",         "\nscript played\n",
-        "nothing runs\n",        "mode yolo\n",        "nothing with the id 'nothing' runs",
-        "session copy",          "there is no /wrong", "/help shows what there is"};
+    static const char *const said[] = {"/help list the commands\n",
+                                       "\nbash Run",
+                                       "\nscript played\n",
+                                       "no running work\n",
+                                       "mode yolo\n",
+                                       "no running work with id 'nothing'",
+                                       "session copy",
+                                       "unknown command /wrong",
+                                       "/help lists the commands"};
     for (size_t i = 0; i < BL_COUNT(said); i++) {
         if (strstr(err, said[i]) == NULL)
             print_error("no '%s' in:\n%s\n", said[i], err);
@@ -166,7 +171,7 @@ static void a_signal_stops_the_turn_and_ends_it(void **state)
     }
 }
 
-static void what_others_wrote_cannot_steer_a_terminal(void **state)
+static void foreign_text_cannot_control_a_terminal(void **state)
 {
     struct held held;
     int input;
@@ -188,5 +193,4 @@ static void what_others_wrote_cannot_steer_a_terminal(void **state)
 
 SUITE(chat_lines, STAGED(without_a_terminal_it_reads_lines), STAGED(every_command_works_over_lines),
       STAGED(an_end_of_input_in_mid_turn_lets_it_finish), STAGED(a_closed_pipe_stops_and_exits_130),
-      STAGED(a_signal_stops_the_turn_and_ends_it),
-      STAGED(what_others_wrote_cannot_steer_a_terminal));
+      STAGED(a_signal_stops_the_turn_and_ends_it), STAGED(foreign_text_cannot_control_a_terminal));

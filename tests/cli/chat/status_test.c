@@ -33,32 +33,45 @@ static void all_of_it_is_there_when_there_is_room(void **state)
 
     (void)state;
     expect(&status, 140, false,
-           "⠋ bash: make test 12 s · 4 m 10 s left · 2 agents · 1 job · claude-sonnet-4-5 · "
+           "⠋ bash: make test 12 s · 4m 10s left · 2 agents · 1 job · claude-sonnet-4-5 · "
            "12.3k tokens · $0.123 · ask · sandbox workspace");
 }
 
-static void what_matters_least_goes_first(void **state)
+static void remaining_context_is_shown_if_known(void **state)
+{
+    struct status status = {.model = "m", .deadline_left_ns = BL_NEVER, .context_max = 1000};
+
+    (void)state;
+    expect(&status, 80, false, "m");
+    status.context_used = 377;
+    expect(&status, 80, false, "m · 62% context left");
+    status.context_used = 1200;
+    expect(&status, 80, true, "\x1b[2mm · \x1b[0;33m0% context left\x1b[0m");
+    status.context_max = 0;
+    expect(&status, 80, false, "m");
+}
+
+static void least_important_parts_are_dropped_first(void **state)
 {
     struct status status = busy();
 
     (void)state;
-    expect(
-        &status, 100, false,
-        "⠋ bash: make test 12 s · 4 m 10 s left · 2 agents · 1 job · claude-sonnet-4-5 · $0.123");
-    expect(&status, 60, false, "⠋ bash: make test 12 s · 4 m 10 s left · claude-sonnet-4-5");
-    expect(&status, 40, false, "⠋ bash: make test 12 s · 4 m 10 s left");
+    expect(&status, 98, false,
+           "⠋ bash: make test 12 s · 4m 10s left · 2 agents · 1 job · claude-sonnet-4-5 · $0.123");
+    expect(&status, 60, false, "⠋ bash: make test 12 s · 4m 10s left · claude-sonnet-4-5");
+    expect(&status, 40, false, "⠋ bash: make test 12 s · 4m 10s left");
 }
 
-static void a_long_phase_gives_way(void **state)
+static void long_phase_is_cut_first(void **state)
 {
     struct status status = busy();
 
     (void)state;
     status.phase = "bash: find . -name '*.c' -exec grep -l something {} +";
-    expect(&status, 40, false, "⠋ bash: find . -na… 12 s · 4 m 10 s left");
+    expect(&status, 40, false, "⠋ bash: find . -name… 12 s · 4m 10s left");
 }
 
-static void without_work_there_is_no_sign_of_it(void **state)
+static void idle_status_has_no_indicator(void **state)
 {
     struct status status = {.model = "m", .mode = "auto", .deadline_left_ns = BL_NEVER};
 
@@ -69,7 +82,7 @@ static void without_work_there_is_no_sign_of_it(void **state)
     expect(&status, 40, false, "");
 }
 
-static void the_sign_moves(void **state)
+static void indicator_moves(void **state)
 {
     struct status status = {.deadline_left_ns = BL_NEVER, .phase = "model", .tick = 1};
 
@@ -113,7 +126,7 @@ static void counts_are_short(void **state)
 static void it_never_takes_more_than_its_columns(void **state)
 {
     static const char *const phases[] = {NULL, "model", "日本語の長い長いコマンド", "a\x1b[2Jb\n",
-                                         "bash: a very long command line that goes on and on"};
+                                         "bash: a very long command line with many more words"};
     struct bl_buffer out;
 
     (void)state;
@@ -134,8 +147,9 @@ static void it_never_takes_more_than_its_columns(void **state)
     bl_buffer_done(&out);
 }
 
-SUITE(status, cmocka_unit_test(all_of_it_is_there_when_there_is_room),
-      cmocka_unit_test(what_matters_least_goes_first), cmocka_unit_test(a_long_phase_gives_way),
-      cmocka_unit_test(without_work_there_is_no_sign_of_it), cmocka_unit_test(the_sign_moves),
-      cmocka_unit_test(what_a_call_cost_may_be_unknown), cmocka_unit_test(counts_are_short),
-      cmocka_unit_test(it_never_takes_more_than_its_columns));
+SUITE(status, cmocka_unit_test(remaining_context_is_shown_if_known),
+      cmocka_unit_test(all_of_it_is_there_when_there_is_room),
+      cmocka_unit_test(least_important_parts_are_dropped_first),
+      cmocka_unit_test(long_phase_is_cut_first), cmocka_unit_test(idle_status_has_no_indicator),
+      cmocka_unit_test(indicator_moves), cmocka_unit_test(what_a_call_cost_may_be_unknown),
+      cmocka_unit_test(counts_are_short), cmocka_unit_test(it_never_takes_more_than_its_columns));

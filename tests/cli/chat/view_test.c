@@ -76,7 +76,7 @@ static void a_cell_is_a_line_for_what_it_does_and_its_calls_are_calls(void **sta
           "\n"
           "● exec  await tools.bash({})\n"
           "● wait  terminate c-7\n");
-    /* The turn is over, and the call of the cell is not. */
+    /* The turn has ended, but the call of the cell has not. */
     end_turn("{\"stop_reason\":\"completed\"}");
     live("● bash  make\n");
     ended("c-7/call-1", "ok", 4, "");
@@ -121,7 +121,7 @@ static void sub_agents_have_their_calls_below_them_and_end_in_a_line(void **stat
     request("c1", "task", "{\"agent\":\"explore\",\"prompt\":\"find where it is\"}");
     start_child(NULL, "c1", CHILD);
     assert_int_equal(chat_view_agents(view), 1);
-    /* Ids of calls are each agent's own. */
+    /* Ids of calls are unique only within an agent. */
     request_by(CHILD, "c1", "grep", "{\"pattern\":\"foo\"}");
     request_by(CHILD, "c2", "task", "{\"agent\":\"worker\",\"prompt\":\"do it\"}");
     start_child(CHILD, "c2", "agt_2");
@@ -148,12 +148,13 @@ static void sub_agents_have_their_calls_below_them_and_end_in_a_line(void **stat
     assert_int_equal(chat_view_agents(view), 0);
     ended("c1", "ok", 4200, "It is there.");
     taken("● task  explore: find where it is\n"
-          "  2 calls, 34.5k tokens, 4.2 s\n");
+          "  2 calls, 34.5k tokens, 4.2 s\n"
+          "  It is there.\n");
     live("");
     end();
 }
 
-static void a_sub_agent_that_was_stopped_says_so(void **state)
+static void stopped_sub_agent_is_marked(void **state)
 {
     (void)state;
     begin(80, false);
@@ -174,7 +175,7 @@ static void a_sub_agent_that_was_stopped_says_so(void **state)
     ended("c2", "error", 900, "");
     taken("● task  explore: go\n"
           "  failed, max steps reached, 0 calls, 34.5k tokens\n");
-    /* What comes after it of the child is nobody's. */
+    /* Later events of the child belong to no call. */
     ended_by(CHILD, "c1", "stopped", 1, "");
     request_by(CHILD, "c9", "bash", "{\"command\":\"make\"}");
     live("");
@@ -203,20 +204,19 @@ static void a_stop_shows_its_receipt(void **state)
     phase("stopping");
     tell((struct bl_event){.type = BL_EVENT_RECEIPT, .json = bl_text_from(receipt)});
     end_turn("{\"stop_reason\":\"cancelled\"}");
-    taken("I was just\n"
-          "\n"
+    taken("I was just\n\n"
           "Stopped in 206 ms: 1 model call, 1 agent, 4 processes. Nothing left running.\n"
           "  model aborted   500 us  m, stream cut after 812 bytes\n"
           "  agent aborted   204 ms  explore\n"
           "    tool  killed    203 ms  bash, 4 processes, KILL\n"
-          "  goes on in the background: job_1  make watch\n"
-          "Cancelled: the turn is not part of the session.\n");
+          "  continues in the background: job_1  make watch\n"
+          "Cancelled: the turn was not committed.\n");
     phase(NULL);
     end();
 }
 
-/* The receipt of an owner that died says no times. */
-static void a_time_that_is_not_known_is_not_told(void **state)
+/* The receipt of a dead owner has no times. */
+static void unknown_time_is_not_shown(void **state)
 {
     (void)state;
     begin(80, false);
@@ -264,7 +264,7 @@ static void a_broken_receipt_proves_nothing(void **state)
     }
 }
 
-static void every_end_of_a_turn_is_said_in_words(void **state)
+static void every_end_of_a_turn_has_a_text(void **state)
 {
     static const struct {
         const char *result;
@@ -272,15 +272,15 @@ static void every_end_of_a_turn_is_said_in_words(void **state)
     } cases[] = {
         {"{\"stop_reason\":\"completed\"}", ""},
         {"{\"stop_reason\":\"max_turns_reached\"}",
-         "Not answered: the session has all the turns that it may have.\n"},
+         "Not answered: the session has reached its turn limit.\n"},
         {"{\"stop_reason\":\"max_budget_reached\"}", "Stopped: the budget is used up.\n"},
         {"{\"stop_reason\":\"max_steps_reached\"}",
-         "Stopped: the limit of tool calls for one turn is reached.\n"},
+         "Stopped: the limit for tool calls in one turn was reached.\n"},
         {"{\"stop_reason\":\"timeout\"}", "Stopped: the deadline was reached.\n"},
         {"{\"stop_reason\":\"cancelled\",\"interrupted\":true}",
-         "Stopped: what was said so far is kept.\n"},
+         "Turn stopped; partial output kept.\n"},
         {"{\"stop_reason\":\"completed\",\"truncated\":true}",
-         "The answer was cut: the model's limit of output is reached.\n"},
+         "The answer was cut off: the model's output limit was reached.\n"},
         {"{\"stop_reason\":\"error\",\"error\":{\"message\":\"no such model\",\"hint\":\"try "
          "another\"}}",
          "✗ no such model\n  try another\n"},
@@ -297,7 +297,7 @@ static void every_end_of_a_turn_is_said_in_words(void **state)
 
 /* ---- Other events ---------------------------------------------------------------------------- */
 
-static void what_happens_besides_is_a_line(void **state)
+static void other_events_are_lines(void **state)
 {
     struct bl_error error = {.message = "the disk is full", .hint = "make room"};
     struct bl_piece piece = {
@@ -317,23 +317,21 @@ static void what_happens_besides_is_a_line(void **state)
     tell((struct bl_event){
         .type = BL_EVENT_MESSAGE_INJECTED, .status = "turn", .text = BL_TEXT("and the docs, too")});
     tell((struct bl_event){.type = BL_EVENT_ERROR, .error = &error});
-    /* The same in the turn's result is not said twice. */
+    /* The same error in the turn's result is not shown twice. */
     end_turn("{\"stop_reason\":\"error\",\"error\":{\"message\":\"the disk is full\"}}");
     chat_view_say(view, BL_TEXT("Session x"), &(struct text_style){.dim = true});
     taken("! a hook failed\n"
           "retry 2 of 4 in 1.2 s: overloaded\n"
-          "retry 2 of 4 in 1.2 s: overloaded; the answer begins anew\n"
-          "Made room: 3 earlier turns are summed up for the model.\n"
-          "\n"
-          "> and the docs, too\n"
-          "\n"
+          "retry 2 of 4 in 1.2 s: overloaded; the answer starts over\n"
+          "Compacted 3 earlier turns.\n\n"
+          "> and the docs, too\n\n"
           "✗ the disk is full\n"
           "  make room\n"
           "Session x\n");
     end();
 }
 
-static void a_new_width_holds_from_now_on(void **state)
+static void new_width_applies_from_now_on(void **state)
 {
     (void)state;
     begin(40, false);
@@ -475,7 +473,7 @@ static int view_on_a_fiber(void *argument)
     return 0;
 }
 
-static void all_of_it_fits_on_the_stack_of_a_fiber(void **state)
+static void view_fits_on_the_stack_of_a_fiber(void **state)
 {
     (void)state;
     run_in_loop(view_on_a_fiber, NULL);
@@ -485,12 +483,10 @@ SUITE(chat_view, cmocka_unit_test(a_conversation_is_prompts_and_markdown),
       cmocka_unit_test(thinking_is_dim_and_short),
       cmocka_unit_test(a_cell_is_a_line_for_what_it_does_and_its_calls_are_calls),
       cmocka_unit_test(sub_agents_have_their_calls_below_them_and_end_in_a_line),
-      cmocka_unit_test(a_sub_agent_that_was_stopped_says_so),
-      cmocka_unit_test(a_stop_shows_its_receipt),
-      cmocka_unit_test(a_time_that_is_not_known_is_not_told), cmocka_unit_test(survivors_are_red),
+      cmocka_unit_test(stopped_sub_agent_is_marked), cmocka_unit_test(a_stop_shows_its_receipt),
+      cmocka_unit_test(unknown_time_is_not_shown), cmocka_unit_test(survivors_are_red),
       cmocka_unit_test(a_broken_receipt_proves_nothing),
-      cmocka_unit_test(every_end_of_a_turn_is_said_in_words),
-      cmocka_unit_test(what_happens_besides_is_a_line),
-      cmocka_unit_test(a_new_width_holds_from_now_on),
+      cmocka_unit_test(every_end_of_a_turn_has_a_text), cmocka_unit_test(other_events_are_lines),
+      cmocka_unit_test(new_width_applies_from_now_on),
       cmocka_unit_test(any_events_give_lines_that_fit),
-      cmocka_unit_test(all_of_it_fits_on_the_stack_of_a_fiber));
+      cmocka_unit_test(view_fits_on_the_stack_of_a_fiber));

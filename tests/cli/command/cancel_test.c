@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define STOP_MS 50 /* promised: after the stop, and after the grace */
+#define STOP_MS 50 /* promised after the stop, and after the grace period */
 
 static struct run run;
 static struct held held;
@@ -64,7 +64,7 @@ static void a_run_is_stopped_by_its_own_id(void **state)
     stage_result(&held, 130);
 }
 
-/* The bytes of a member of an answer. */
+/* Returns the bytes of a member of an answer. */
 static const char *part(const char *line, const char *from, const char *to)
 {
     const char *begin = strstr(line, from), *end = begin != NULL ? strstr(begin, to) : NULL;
@@ -88,7 +88,7 @@ static void R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same
     const char *receipt = part(run.out, "\"receipt\":", ",\"result\":null");
     held_wait(&held);
     assert_int_equal(held_count(&held), 0);
-    /* By its own id, and by its session: from the store. */
+    /* By its own id and by its session, from the store. */
     const char *const again[] = {id, id, "nightly"};
     for (size_t i = 0; i < BL_COUNT(again); i++) {
         RUN(&run, "cancel", again[i], "--json");
@@ -100,7 +100,7 @@ static void R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same
     assert_non_null(strstr(run.out, "Nothing left running.\n"));
 }
 
-static void of_ended_work_the_result_is_printed(void **state)
+static void result_of_ended_work_is_printed(void **state)
 {
     (void)state;
     RUN(&run, "run", "hi", "--session", "early", "--json", "--provider",
@@ -114,10 +114,10 @@ static void of_ended_work_the_result_is_printed(void **state)
     }
     RUN(&run, "cancel", "early");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "It had ended before the stop reached it.\n");
+    assert_string_equal(run.out, "The work had ended before the stop reached it.\n");
 }
 
-static void what_was_cut_off_is_not_stopped_again(void **state)
+static void work_that_was_cut_off_is_not_stopped_again(void **state)
 {
     (void)state;
     start();
@@ -127,24 +127,25 @@ static void what_was_cut_off_is_not_stopped_again(void **state)
     const char *id = stage_text_at(stage_answer(&run, "ps", 0), "/processes/0/left/0/id");
     RUN(&run, "cancel", id, "--json");
     const struct bl_json *answer = stage_answer(&run, "cancel", 1);
-    assert_non_null(strstr(stage_text_at(answer, "/error/message"), "has begun and not come to"));
+    assert_non_null(strstr(stage_text_at(answer, "/error/message"), "has started and not ended"));
 }
 
-static void one_that_stands_still_is_named(void **state)
+static void process_that_does_not_answer_is_named(void **state)
 {
     (void)state;
     start();
     kill(held.pid, SIGSTOP);
     RUN(&run, "cancel", "nightly", "--json");
     const struct bl_json *answer = stage_answer(&run, "cancel", 1);
-    assert_string_equal(stage_text_at(answer, "/error/hint"),
-                        stage_printf("process %d does not answer, and may have it", (int)held.pid));
+    assert_string_equal(
+        stage_text_at(answer, "/error/hint"),
+        stage_printf("process %d does not answer, and may be running it", (int)held.pid));
     kill(held.pid, SIGCONT);
     RUN(&run, "cancel", "nightly", "--json");
     stage_answer(&run, "cancel", 0);
 }
 
-/* Connects to the one socket there is. */
+/* Connects to the only socket. */
 static FILE *connect_control(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -165,7 +166,7 @@ static FILE *connect_control(void)
     return fdopen(fd, "r");
 }
 
-/* The answer to one request; notifications before it are counted. */
+/* Sends a request and returns its answer; counts the notifications before it. */
 static const struct bl_json *ask_control(FILE *stream, const char *method, const char *params,
                                          unsigned *notified)
 {
@@ -186,7 +187,7 @@ static const struct bl_json *ask_control(FILE *stream, const char *method, const
     }
 }
 
-static void the_control_socket_tells_injects_and_skips_the_grace(void **state)
+static void control_socket_notifies_injects_and_skips_the_grace(void **state)
 {
     unsigned notified = 0;
 
@@ -220,7 +221,7 @@ static void the_control_socket_tells_injects_and_skips_the_grace(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-/* A tool that does not hear SIGTERM, and has a minute after it. */
+/* Starts a tool that ignores SIGTERM, with a grace period of a minute. */
 static void start_stubborn(void)
 {
     START(&held, "run", "hi", "--session", "nightly", "--yolo", "--sandbox", "off", "--grace",
@@ -232,7 +233,7 @@ static void start_stubborn(void)
     held_await(&held, "ready");
 }
 
-static void with_now_the_grace_is_skipped(void **state)
+static void now_skips_the_grace_period(void **state)
 {
     (void)state;
     start_stubborn();
@@ -247,7 +248,7 @@ static void with_now_the_grace_is_skipped(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-static void with_now_one_that_waits_is_hurried(void **state)
+static void now_hurries_a_waiting_cancel(void **state)
 {
     static struct held patient;
 
@@ -269,7 +270,7 @@ static void with_now_one_that_waits_is_hurried(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-static void the_store_can_be_named(void **state)
+static void store_can_be_selected(void **state)
 {
     const char *other = stage_path("other.db");
 
@@ -281,17 +282,17 @@ static void the_store_can_be_named(void **state)
     stage_answer(&run, "cancel", 1);
     RUN(&run, "cancel", "early", "--store", other, "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "cancel", 0), "/result/output"), "done");
-    /* One that is not there holds nothing; one that is none is said to be. */
+    /* A missing store has no work; a file that is not a store is an error. */
     RUN(&run, "cancel", "early", "--store", stage_path("missing.db"), "--json");
     stage_answer(&run, "cancel", 1);
     assert_false(stage_exists(stage_path("missing.db")));
-    RUN(&run, "cancel", "early", "--store", stage_file("text.db", "This is no store, but a text."),
+    RUN(&run, "cancel", "early", "--store", stage_file("text.db", "This is a text, not a store."),
         "--json");
     const struct bl_json *answer = stage_answer(&run, "cancel", 1);
     assert_non_null(strstr(stage_text_at(answer, "/error/message"), "text.db"));
 }
 
-static void an_id_that_several_have_stops_none_of_them(void **state)
+static void ambiguous_id_stops_nothing(void **state)
 {
     static struct held other;
 
@@ -313,7 +314,7 @@ static void an_id_that_several_have_stops_none_of_them(void **state)
         assert_non_null(strstr(stage_text_at(answer, "/error/message"), "nothing was stopped"));
         assert_non_null(strstr(stage_text_at(answer, "/error/hint"), name));
     }
-    /* In full. */
+    /* By the full name. */
     RUN(&run, "cancel", name, "--json");
     stage_answer(&run, "cancel", 0);
     RUN(&run, "cancel", "nightly");
@@ -321,7 +322,7 @@ static void an_id_that_several_have_stops_none_of_them(void **state)
     held_end(&other);
 }
 
-static void a_call_is_stopped_and_its_run_goes_on(void **state)
+static void call_is_stopped_and_its_run_continues(void **state)
 {
     (void)state;
     start();
@@ -335,20 +336,20 @@ static void a_call_is_stopped_and_its_run_goes_on(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-static void what_does_not_run_is_exit_code_1_with_a_suggestion(void **state)
+static void unknown_id_is_exit_code_1_with_a_suggestion(void **state)
 {
     (void)state;
     RUN(&run, "cancel", "nightly");
     assert_int_equal(run.exit_code, 1);
-    assert_string_equal(run.err, "belay cancel: nothing with the id 'nightly' runs; nothing runs; "
-                                 "maybe it has just ended\n");
+    assert_string_equal(run.err, "belay cancel: no running work with id 'nightly'\nhint: nothing "
+                                 "is running; the work may have just ended\n");
     start();
     RUN(&run, "cancel", "nihgtly");
     assert_int_equal(run.exit_code, 1);
     assert_non_null(strstr(run.err, "did you mean 'nightly'?"));
     RUN(&run, "cancel", "something-else", "--json");
     const struct bl_json *answer = stage_answer(&run, "cancel", 1);
-    assert_string_equal(stage_text_at(answer, "/error/hint"), "'belay ps' lists what runs");
+    assert_string_equal(stage_text_at(answer, "/error/hint"), "'belay ps' lists running work");
 }
 
 static void an_id_is_needed(void **state)
@@ -369,10 +370,9 @@ static void an_id_is_needed(void **state)
 
 SUITE(cancel, HELD(a_run_is_stopped_by_its_session), HELD(a_run_is_stopped_by_its_own_id),
       HELD(R1_a_cancel_from_another_shell_prints_the_receipt_and_again_the_same),
-      HELD(of_ended_work_the_result_is_printed), HELD(what_was_cut_off_is_not_stopped_again),
-      HELD(one_that_stands_still_is_named),
-      HELD(the_control_socket_tells_injects_and_skips_the_grace),
-      HELD(with_now_the_grace_is_skipped), HELD(with_now_one_that_waits_is_hurried),
-      HELD(the_store_can_be_named), HELD(an_id_that_several_have_stops_none_of_them),
-      HELD(a_call_is_stopped_and_its_run_goes_on),
-      HELD(what_does_not_run_is_exit_code_1_with_a_suggestion), HELD(an_id_is_needed));
+      HELD(result_of_ended_work_is_printed), HELD(work_that_was_cut_off_is_not_stopped_again),
+      HELD(process_that_does_not_answer_is_named),
+      HELD(control_socket_notifies_injects_and_skips_the_grace), HELD(now_skips_the_grace_period),
+      HELD(now_hurries_a_waiting_cancel), HELD(store_can_be_selected),
+      HELD(ambiguous_id_stops_nothing), HELD(call_is_stopped_and_its_run_continues),
+      HELD(unknown_id_is_exit_code_1_with_a_suggestion), HELD(an_id_is_needed));

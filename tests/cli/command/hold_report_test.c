@@ -21,7 +21,7 @@ static void the_exit_code_is_the_commands_own_unless_it_was_stopped(void **state
     assert_int_equal(code_of(BL_END_EXITED, 0, BL_STOP_NONE, 0), 0);
     assert_int_equal(code_of(BL_END_EXITED, 200, BL_STOP_NONE, 0), 200);
     assert_int_equal(code_of(BL_END_SIGNALED, SIGSEGV, BL_STOP_NONE, 0), 139);
-    /* It won the race against the stop. */
+    /* The command ended before the stop reached it. */
     assert_int_equal(code_of(BL_END_EXITED, 3, BL_STOP_TIMEOUT, 0), 3);
     assert_int_equal(code_of(BL_END_STOPPED, 0, BL_STOP_TIMEOUT, 0), 124);
     assert_int_equal(code_of(BL_END_STOPPED, SIGKILL, BL_STOP_TIMEOUT, SIGTERM), 124);
@@ -33,7 +33,7 @@ static void the_exit_code_is_the_commands_own_unless_it_was_stopped(void **state
     assert_int_equal(code_of(BL_END_LOST, 0, BL_STOP_NONE, 0), 125);
 }
 
-static void what_could_not_be_started_has_the_shells_codes(void **state)
+static void start_failures_have_the_exit_codes_of_the_shell(void **state)
 {
     static const int codes[][2] = {
         {BL_ENOENT, 127}, {BL_EACCES, 126}, {BL_ENOTSUP, 125}, {BL_ESYSTEM, 125}};
@@ -117,7 +117,7 @@ static void the_envelope_of_a_command_that_never_started(void **state)
     assert_non_null(strstr(run.err, "\"target\":\"belay-no-such-command\""));
 }
 
-static void without_json_an_ordinary_end_says_nothing(void **state)
+static void normal_end_prints_nothing_in_text(void **state)
 {
     static struct run run;
 
@@ -127,7 +127,7 @@ static void without_json_an_ordinary_end_says_nothing(void **state)
     assert_string_equal(run.err, "");
 }
 
-static void a_stop_is_told_in_one_line(void **state)
+static void stop_is_reported_in_one_line(void **state)
 {
     static struct run run;
 
@@ -139,7 +139,7 @@ static void a_stop_is_told_in_one_line(void **state)
     assert_ptr_equal(strchr(run.err, '\n'), run.err + strlen(run.err) - 1);
 }
 
-static void what_was_left_behind_is_told_in_one_line(void **state)
+static void processes_left_behind_are_reported_in_one_line(void **state)
 {
     static struct run run;
 
@@ -155,10 +155,10 @@ static void what_was_left_behind_is_told_in_one_line(void **state)
 }
 
 SUITE(hold_report, cmocka_unit_test(the_exit_code_is_the_commands_own_unless_it_was_stopped),
-      cmocka_unit_test(what_could_not_be_started_has_the_shells_codes),
+      cmocka_unit_test(start_failures_have_the_exit_codes_of_the_shell),
       cmocka_unit_test(the_envelope_of_a_command_that_ended),
       cmocka_unit_test(the_envelope_of_a_command_that_was_stopped),
       cmocka_unit_test(the_envelope_of_a_command_that_never_started),
-      cmocka_unit_test(without_json_an_ordinary_end_says_nothing),
-      cmocka_unit_test(a_stop_is_told_in_one_line),
-      cmocka_unit_test(what_was_left_behind_is_told_in_one_line));
+      cmocka_unit_test(normal_end_prints_nothing_in_text),
+      cmocka_unit_test(stop_is_reported_in_one_line),
+      cmocka_unit_test(processes_left_behind_are_reported_in_one_line));

@@ -23,7 +23,7 @@ static int end_held(void **state)
 
 /* ---- Streams and environment ----------------------------------------------------------------- */
 
-static void bytes_pass_through_as_they_are(void **state)
+static void bytes_pass_through_unchanged(void **state)
 {
     enum {
         SIZE = 3 << 20
@@ -50,7 +50,7 @@ static void bytes_pass_through_as_they_are(void **state)
     close(input);
 }
 
-static void a_closed_standard_output_is_the_commands_to_notice(void **state)
+static void closed_standard_output_is_left_to_the_command(void **state)
 {
     static struct run run;
 
@@ -60,8 +60,8 @@ static void a_closed_standard_output_is_the_commands_to_notice(void **state)
     assert_int_equal(run.exit_code, 9);
 }
 
-/* What we catch or ignore ourselves must not reach the command. */
-static void a_reader_that_is_gone_ends_the_command_as_ever(void **state)
+/* Signals that we catch or ignore must have their default action in the command. */
+static void closed_pipe_ends_the_command_by_sigpipe(void **state)
 {
     int ends[2];
 
@@ -75,7 +75,7 @@ static void a_reader_that_is_gone_ends_the_command_as_ever(void **state)
     assert_int_equal(held.exit_code, 128 + SIGPIPE);
 }
 
-static void the_environment_is_whole(void **state)
+static void whole_environment_is_passed_on(void **state)
 {
     static struct run run;
 
@@ -86,7 +86,7 @@ static void the_environment_is_whole(void **state)
     assert_string_equal(run.out, "whole\n");
 }
 
-/* A caller that does not wait for its children may ignore it, and belay inherits that. */
+/* A caller that does not wait for its children may ignore SIGCHLD, and belay inherits that. */
 static void a_sigchld_ignored_by_the_caller_does_not_hide_the_end(void **state)
 {
     static struct run run;
@@ -97,7 +97,7 @@ static void a_sigchld_ignored_by_the_caller_does_not_hide_the_end(void **state)
     assert_int_equal(run.exit_code, 3);
 }
 
-static void not_found_and_not_executable_are_told_apart(void **state)
+static void not_found_and_not_executable_have_different_codes(void **state)
 {
     static struct run run;
 
@@ -113,7 +113,7 @@ static void not_found_and_not_executable_are_told_apart(void **state)
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* A shell that says which signal came, and goes on when `status` is 0. */
+/* A shell that prints the signal it got, and continues if `status` is 0. */
 #define TELLING(status)                                                                            \
     "tell() { echo \"got $1\"; [ " status " = 0 ] || exit " status "; }\n"                         \
     "for s in INT TERM HUP QUIT; do trap \"tell $s\" $s; done\n"                                   \
@@ -138,7 +138,7 @@ static void check_signal(int number, const char *name, int exit_code)
     held_end(&held);
 }
 
-static void the_command_sees_the_signal_that_came(void **state)
+static void command_gets_the_signal_that_arrived(void **state)
 {
     (void)state;
     check_signal(SIGINT, "INT", 130);
@@ -193,7 +193,7 @@ static void the_second_signal_skips_the_grace(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-static void a_signal_in_the_grace_of_the_deadline_skips_it_too(void **state)
+static void signal_skips_the_grace_period_of_a_deadline(void **state)
 {
     (void)state;
     HOLD(&held, "--timeout", "100ms", "--grace", "1h", "--", "sh", "-c", TELLING("0"));
@@ -218,7 +218,7 @@ static void many_signals_at_once_do_no_harm(void **state)
 }
 
 /* As under nohup(1). */
-static void a_hangup_that_was_ignored_at_the_start_stays_so(void **state)
+static void sighup_ignored_at_the_start_stays_ignored(void **state)
 {
     char script[512];
 
@@ -236,8 +236,8 @@ static void a_hangup_that_was_ignored_at_the_start_stays_so(void **state)
 
 /* ---- Nothing is left ------------------------------------------------------------------------- */
 
-/* A tree that does not want to end: daemons of both kinds, deaf to every polite signal, one of them
- * stopped, and the command itself. */
+/* A process tree that does not end by itself: daemons of both kinds that ignore every signal they
+ * can, one of them stopped by SIGSTOP, and the command itself. */
 #define STUBBORN                                                                                   \
     "trap '' TERM INT HUP QUIT\n"                                                                  \
     "(setsid sleep 60 &)\n"                                                                        \
@@ -245,10 +245,10 @@ static void a_hangup_that_was_ignored_at_the_start_stays_so(void **state)
     "nohup sleep 60 >/dev/null 2>&1 &\n"                                                           \
     "sleep 60 & kill -STOP $!\n"                                                                   \
     "echo ready; "
-/* Belay, the warden, the shell and its four at least, when it says that it is ready. */
+/* Belay, the warden, the shell and its four processes at least, when it prints that it is ready. */
 #define STUBBORN_COUNT 7
 
-/* Promised: after the grace, and after kill -9. */
+/* Promised after the grace period, and after kill -9. */
 #define STOP_MS 50
 #define KILL_MS 100
 
@@ -270,14 +270,14 @@ static bool available(const char *container)
     if (run.exit_code == 0)
         return true;
     print_message("%s: %s", container, run.err);
-    /* What is missing, and how to get it. */
+    /* The error says what is missing and how to get it. */
     assert_int_equal(run.exit_code, 125);
     assert_non_null(strstr(run.err, "; "));
     return false;
 }
 
-/* It may have ended before anybody has looked at it. */
-static void the_shortest_command_is_told_as_any_other(void **state)
+/* The command may end before anything has observed it. */
+static void short_command_is_reported_correctly(void **state)
 {
     static struct run run;
 
@@ -294,8 +294,8 @@ static void the_shortest_command_is_told_as_any_other(void **state)
     }
 }
 
-/* In all containers at once: the deadline is the longest part of it. */
-static void a_stubborn_tree_is_gone_after_the_grace(void **state)
+/* In all containers at the same time, because waiting for the deadline takes longest. */
+static void stubborn_process_tree_ends_after_the_grace_period(void **state)
 {
     static struct held trees[BL_COUNT(containers)];
 
@@ -337,8 +337,8 @@ static void daemons_do_not_outlive_the_command(void **state)
     }
 }
 
-/* Standard output is held open by a daemon that nobody told to let go. */
-static void a_daemon_that_keeps_the_output_open_holds_nobody_up(void **state)
+/* A daemon keeps standard output open. */
+static void daemon_holding_the_output_causes_no_delay(void **state)
 {
     int ends[2];
     char data[64];
@@ -372,7 +372,7 @@ static void nothing_survives_a_kill_of_belay(void **state)
     }
 }
 
-/* Killed anywhere between its first instruction and the command's. */
+/* Belay is killed at any point between its first instruction and the command's. */
 static void nothing_survives_a_kill_in_the_middle_of_the_start(void **state)
 {
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 20 : 100, 2000);
@@ -407,7 +407,7 @@ static void hold_inside_hold_inside_hold_ends_from_the_inside(void **state)
     assert_int_equal(held.exit_code, 143);
     assert_int_equal(held_count(&held), 0);
     runner_check_schema("hold", held_last_line(&held));
-    /* In the grace, each with a receipt of its own. */
+    /* Within the grace period, each with a receipt of its own. */
     assert_non_null(strstr(held_last_line(&held), "\"fate\":\"aborted\""));
     const char *first = strstr(held_err(&held), "\"receipt\":{");
     assert_non_null(first);
@@ -424,19 +424,19 @@ static void hold_inside_hold_dies_with_the_outermost(void **state)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-static void one_process_too_many_ends_all(void **state)
+static void exceeding_the_process_limit_ends_all(void **state)
 {
     (void)state;
     HOLD(&held, "--container", "subreaper", "--processes", "5", "--", "sh", "-c",
          "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait");
     held_wait(&held);
     assert_int_equal(held.exit_code, 137);
-    assert_string_equal(held_err(&held), "More than 5 processes: all of them were killed. Nothing "
+    assert_string_equal(held_err(&held), "More than 5 processes: all were killed. Nothing "
                                          "left running.\n");
     assert_int_equal(held_count(&held), 0);
 }
 
-/* Makes a cgroup as a warden would have left it, so many seconds old. */
+/* Creates a cgroup as a warden would have left it, with that age in seconds. */
 static void make_relic(const char *path, int age_s)
 {
     struct timespec now, times[2];
@@ -446,14 +446,14 @@ static void make_relic(const char *path, int age_s)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-static void a_cgroup_that_nobody_could_remove_is_removed_later(void **state)
+static void stale_cgroup_is_removed_later(void **state)
 {
     static struct run run;
     char own[1024], old[1100], young[1100];
 
     (void)state;
     if (!proc_cgroup_directory(own, sizeof own)) {
-        print_message("no cgroup of ours here\n");
+        print_message("no cgroup of this process found\n");
         suite_skip("container mechanism not available");
     }
     snprintf(old, sizeof old, "%s/belay-00000000000000aa", own);
@@ -469,25 +469,26 @@ static void a_cgroup_that_nobody_could_remove_is_removed_later(void **state)
 
 #define HELD_TEST(test) cmocka_unit_test_teardown(test, end_held)
 
-SUITE(hold_run, HELD_TEST(bytes_pass_through_as_they_are),
-      cmocka_unit_test(a_closed_standard_output_is_the_commands_to_notice),
-      HELD_TEST(a_reader_that_is_gone_ends_the_command_as_ever),
-      cmocka_unit_test(the_environment_is_whole),
+SUITE(hold_run, HELD_TEST(bytes_pass_through_unchanged),
+      cmocka_unit_test(closed_standard_output_is_left_to_the_command),
+      HELD_TEST(closed_pipe_ends_the_command_by_sigpipe),
+      cmocka_unit_test(whole_environment_is_passed_on),
       cmocka_unit_test(a_sigchld_ignored_by_the_caller_does_not_hide_the_end),
-      cmocka_unit_test(not_found_and_not_executable_are_told_apart),
-      HELD_TEST(the_command_sees_the_signal_that_came),
+      cmocka_unit_test(not_found_and_not_executable_have_different_codes),
+      HELD_TEST(command_gets_the_signal_that_arrived),
       HELD_TEST(ctrl_c_on_a_terminal_reaches_the_command_as_sigint),
       HELD_TEST(ctrl_z_pauses_neither_the_command_nor_its_deadline),
       HELD_TEST(the_second_signal_skips_the_grace),
-      HELD_TEST(a_signal_in_the_grace_of_the_deadline_skips_it_too),
+      HELD_TEST(signal_skips_the_grace_period_of_a_deadline),
       HELD_TEST(many_signals_at_once_do_no_harm),
-      HELD_TEST(a_hangup_that_was_ignored_at_the_start_stays_so),
-      cmocka_unit_test(the_shortest_command_is_told_as_any_other),
-      HELD_TEST(a_stubborn_tree_is_gone_after_the_grace),
+      HELD_TEST(sighup_ignored_at_the_start_stays_ignored),
+      cmocka_unit_test(short_command_is_reported_correctly),
+      HELD_TEST(stubborn_process_tree_ends_after_the_grace_period),
       HELD_TEST(daemons_do_not_outlive_the_command),
-      HELD_TEST(a_daemon_that_keeps_the_output_open_holds_nobody_up),
+      HELD_TEST(daemon_holding_the_output_causes_no_delay),
       HELD_TEST(nothing_survives_a_kill_of_belay),
       HELD_TEST(nothing_survives_a_kill_in_the_middle_of_the_start),
       HELD_TEST(hold_inside_hold_inside_hold_ends_from_the_inside),
-      HELD_TEST(hold_inside_hold_dies_with_the_outermost), HELD_TEST(one_process_too_many_ends_all),
-      cmocka_unit_test(a_cgroup_that_nobody_could_remove_is_removed_later));
+      HELD_TEST(hold_inside_hold_dies_with_the_outermost),
+      HELD_TEST(exceeding_the_process_limit_ends_all),
+      cmocka_unit_test(stale_cgroup_is_removed_later));

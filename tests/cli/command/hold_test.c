@@ -13,18 +13,18 @@ static void a_wrong_command_line_is_exit_code_125(void **state)
 
     (void)state;
     RUN(&run, "hold");
-    check_refused(&run,
-                  "belay hold: missing argument COMMAND; 'belay help hold' shows the usage\n");
+    check_refused(
+        &run, "belay hold: missing argument COMMAND\nhint: 'belay help hold' shows the usage\n");
     RUN(&run, "hold", "--timeout", "5", "--");
-    check_refused(&run,
-                  "belay hold: missing argument COMMAND; 'belay help hold' shows the usage\n");
+    check_refused(
+        &run, "belay hold: missing argument COMMAND\nhint: 'belay help hold' shows the usage\n");
     RUN(&run, "hold", "--timout", "5", "--", "true");
-    check_refused(&run, "belay hold: unknown option '--timout'; did you mean '--timeout'?\n");
+    check_refused(&run, "belay hold: unknown option '--timout'\nhint: did you mean '--timeout'?\n");
     RUN(&run, "hold", "--grace");
     check_refused(&run, "belay hold: option '--grace' needs an argument\n");
 }
 
-static void durations_that_are_none_are_refused(void **state)
+static void invalid_durations_are_refused(void **state)
 {
     static const char *const wrong[] = {"", "abc", "5x", "nan", "inf", "-0", "1e99", "5 s"};
     static struct run run;
@@ -45,7 +45,7 @@ static void durations_that_are_none_are_refused(void **state)
     assert_int_equal(run.exit_code, 0);
 }
 
-static void limits_that_are_none_are_refused(void **state)
+static void invalid_limits_are_refused(void **state)
 {
     static const char *const memory[] = {"",     "0",  "-1", "K",
                                          "1.5G", "5X", "+5", "9223372036854775807K"};
@@ -82,7 +82,7 @@ static void names_that_are_unknown_are_refused_with_the_list(void **state)
     assert_non_null(strstr(run.err, "workspace"));
 }
 
-static void what_follows_the_command_is_its_own(void **state)
+static void options_after_the_command_belong_to_it(void **state)
 {
     static struct run run;
 
@@ -112,8 +112,7 @@ static void usage_errors_in_json_go_to_standard_error(void **state)
 }
 
 SUITE(hold, cmocka_unit_test(a_wrong_command_line_is_exit_code_125),
-      cmocka_unit_test(durations_that_are_none_are_refused),
-      cmocka_unit_test(limits_that_are_none_are_refused),
+      cmocka_unit_test(invalid_durations_are_refused), cmocka_unit_test(invalid_limits_are_refused),
       cmocka_unit_test(names_that_are_unknown_are_refused_with_the_list),
-      cmocka_unit_test(what_follows_the_command_is_its_own),
+      cmocka_unit_test(options_after_the_command_belong_to_it),
       cmocka_unit_test(usage_errors_in_json_go_to_standard_error));

@@ -1,4 +1,4 @@
-/* The token of `belay mcp --http`: which file is believed, and which one is made. */
+/* The token of `belay mcp --http`: which files are accepted, and how one is created. */
 #include "cli/command/mcp.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static int token_read(const char *path)
     return mcp_token_read(&arena, path, &token, &error);
 }
 
-/* A file with this mode and a first line of `size` times `byte`, then `rest`. */
+/* Writes a file with this mode and a first line of `size` times `byte`, then `rest`. */
 static const char *token_file(mode_t mode, size_t size, char byte, const char *rest)
 {
     char text[LONGEST + 64];
@@ -57,7 +57,7 @@ static void a_token_is_the_first_line_of_its_file(void **state BL_UNUSED)
     assert_string_equal(token, allowed);
 }
 
-static void what_is_no_token_is_refused(void **state BL_UNUSED)
+static void invalid_token_is_refused(void **state BL_UNUSED)
 {
     static const struct {
         size_t size;
@@ -73,14 +73,15 @@ static void what_is_no_token_is_refused(void **state BL_UNUSED)
         assert_int_equal(error.kind, BL_KIND_USAGE);
         assert_string_equal(
             error.message,
-            stage_printf("the token file '%s' holds no token: its first line has to have 43 to 512 "
-                         "of the characters A-Z a-z 0-9 - . _ ~ + / =",
-                         path));
-        assert_string_equal(error.hint, "remove it, and belay makes a new one");
+            stage_printf(
+                "the token file '%s' has no valid token: its first line must have 43 to 512 "
+                "of the characters A-Z a-z 0-9 - . _ ~ + / =",
+                path));
+        assert_string_equal(error.hint, "remove the file, and belay creates a new one");
     }
 }
 
-static void a_token_that_others_can_get_at_is_refused(void **state BL_UNUSED)
+static void token_accessible_to_others_is_refused(void **state BL_UNUSED)
 {
     static const mode_t modes[] = {0640, 0620, 0610, 0604, 0602, 0601, 0666};
     const char *path = NULL;
@@ -90,8 +91,9 @@ static void a_token_that_others_can_get_at_is_refused(void **state BL_UNUSED)
         assert_int_equal(token_read(path), BL_EACCES);
         assert_null(token);
         assert_string_equal(error.message,
-                            stage_printf("others can get at the token file '%s'", path));
-        assert_string_equal(error.hint, stage_printf("make it yours alone: chmod 600 %s", path));
+                            stage_printf("other users have access to the token file '%s'", path));
+        assert_string_equal(error.hint,
+                            stage_printf("restrict it to yourself: chmod 600 %s", path));
     }
     if (geteuid() == 0) {
         assert_int_equal(chmod(path, 0600), 0);
@@ -100,12 +102,12 @@ static void a_token_that_others_can_get_at_is_refused(void **state BL_UNUSED)
     }
 }
 
-static void what_is_no_file_is_refused(void **state BL_UNUSED)
+static void token_that_is_not_a_regular_file_is_refused(void **state BL_UNUSED)
 {
     const char *path = stage_path("fifo");
 
     assert_int_equal(token_read(stage_path(".")), BL_EINVAL);
-    assert_string_equal(error.hint, "name another one with --token-file");
+    assert_string_equal(error.hint, "use another file with --token-file");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(token_read(path), BL_EINVAL);
     assert_string_equal(error.message,
@@ -114,8 +116,8 @@ static void what_is_no_file_is_refused(void **state BL_UNUSED)
     assert_int_equal(token_read(path), bl_error_from_errno(ENOTDIR));
     assert_int_equal(error.kind, BL_KIND_FILESYSTEM);
     assert_non_null(strstr(error.message, "cannot be used: Not a directory"));
-    assert_string_equal(error.hint, "name another one with --token-file");
-    /* It leads to nothing, and nothing can take its place. */
+    assert_string_equal(error.hint, "use another file with --token-file");
+    /* A dangling link: the file can neither be read nor be created. */
     assert_int_equal(symlink("nowhere", stage_path("link")), 0);
     assert_int_equal(token_read(stage_path("link")), BL_ENOENT);
     assert_non_null(strstr(error.message, "cannot be used"));
@@ -158,13 +160,14 @@ static void it_is_kept_in_the_folder_for_state(void **state BL_UNUSED)
     setenv("HOME", stage_path("home"), 1);
     assert_int_equal(code, BL_ENOENT);
     assert_string_equal(error.message,
-                        "there is no place for the token: neither XDG_STATE_HOME nor HOME is set");
+                        "no folder for the token: neither XDG_STATE_HOME nor HOME is set");
     assert_string_equal(error.hint, "set HOME, or give --token-file");
 }
 
 #define TOKEN(test) cmocka_unit_test_setup_teardown(test, stage_begin, token_end)
 
-SUITE(mcp_token, TOKEN(a_token_is_the_first_line_of_its_file), TOKEN(what_is_no_token_is_refused),
-      TOKEN(a_token_that_others_can_get_at_is_refused), TOKEN(what_is_no_file_is_refused),
+SUITE(mcp_token, TOKEN(a_token_is_the_first_line_of_its_file), TOKEN(invalid_token_is_refused),
+      TOKEN(token_accessible_to_others_is_refused),
+      TOKEN(token_that_is_not_a_regular_file_is_refused),
       TOKEN(where_there_is_none_one_is_made_that_is_ones_own),
       TOKEN(it_is_kept_in_the_folder_for_state));

@@ -14,12 +14,12 @@ static int end_held(void **state)
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_held)
 
-static void nothing_runs_at_first(void **state)
+static void list_is_empty_at_first(void **state)
 {
     (void)state;
     RUN(&run, "ps");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "Nothing runs.\n");
+    assert_string_equal(run.out, "No running work.\n");
     RUN(&run, "ps", "--json");
     assert_int_equal(stage_size_at(stage_answer(&run, "ps", 0), "/activities"), 0);
     RUN(&run, "ps", "x", "--json");
@@ -54,7 +54,7 @@ static void a_run_and_its_call_are_listed_while_they_run(void **state)
     assert_int_equal(stage_lines_with(run.out, "tool bash"), 2);
 }
 
-/* A run that does nothing but wait. */
+/* Starts a run that only waits. */
 static void start(struct held *one, const char *session)
 {
     START(one, "run", "hi", "--session", session, "--output-format", "stream-json", "--provider",
@@ -90,7 +90,7 @@ static void R2_a_hung_and_a_dead_process_are_named_and_the_socket_is_removed(voi
     assert_string_equal(stage_text_at(answer, stage_printf("%s/left/0/kind", gone)), "run");
     assert_string_equal(stage_text_at(answer, stage_printf("%s/left/0/session", gone)), "dead");
     assert_string_equal(stage_text_at(answer, stage_printf("%s/left/0/state", gone)), "cut off");
-    /* Once: its socket is gone. */
+    /* Only once: its socket has been removed. */
     RUN(&run, "ps");
     assert_int_equal(run.exit_code, 0);
     assert_string_equal(run.out, stage_printf("process %d: not answering\n", (int)held.pid));
@@ -98,7 +98,7 @@ static void R2_a_hung_and_a_dead_process_are_named_and_the_socket_is_removed(voi
     held_end(&dead);
 }
 
-static void a_killed_process_is_named_with_what_the_store_knows(void **state)
+static void killed_process_is_listed_with_the_state_of_its_runs(void **state)
 {
     (void)state;
     start(&held, "nightly");
@@ -111,10 +111,10 @@ static void a_killed_process_is_named_with_what_the_store_knows(void **state)
                         strlen(stage_printf("process %d: dead; run_", (int)pid)));
     assert_non_null(strstr(run.out, " of nightly: cut off\n"));
     RUN(&run, "ps");
-    assert_string_equal(run.out, "Nothing runs.\n");
+    assert_string_equal(run.out, "No running work.\n");
 }
 
-static void what_became_of_it_is_looked_up_in_the_store_that_is_named(void **state)
+static void state_is_read_from_the_selected_store(void **state)
 {
     const char *other = stage_path("other.db");
 
@@ -131,7 +131,7 @@ static void what_became_of_it_is_looked_up_in_the_store_that_is_named(void **sta
     assert_int_equal(run.exit_code, 2);
 }
 
-SUITE(ps, HELD(nothing_runs_at_first), HELD(a_run_and_its_call_are_listed_while_they_run),
+SUITE(ps, HELD(list_is_empty_at_first), HELD(a_run_and_its_call_are_listed_while_they_run),
       HELD(R2_a_hung_and_a_dead_process_are_named_and_the_socket_is_removed),
-      HELD(a_killed_process_is_named_with_what_the_store_knows),
-      HELD(what_became_of_it_is_looked_up_in_the_store_that_is_named));
+      HELD(killed_process_is_listed_with_the_state_of_its_runs),
+      HELD(state_is_read_from_the_selected_store));

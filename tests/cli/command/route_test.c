@@ -20,13 +20,35 @@ static void matches_come_best_first_and_nothing_runs(void **state)
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
-static void no_match_is_no_error(void **state)
+static void no_match_is_not_an_error(void **state)
 {
     (void)state;
     RUN(&run, "route", "qqqq zzzz", "--json");
     assert_int_equal(stage_size_at(stage_answer(&run, "route", 0), "/routed_matches"), 0);
     RUN(&run, "route", "qqqq zzzz");
     assert_string_equal(run.out, "No command and no tool matches.\n");
+}
+
+static void common_words_do_not_count(void **state)
+{
+    (void)state;
+    RUN(&run, "route", "The what is it, to all of you and WITH this?", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "route", 0), "/routed_matches"), 0);
+    RUN(&run, "route", "the bash", "--json");
+    const char *name = stage_text_at(stage_answer(&run, "route", 0), "/routed_matches/0/name");
+    assert_string_equal(name, "bash");
+}
+
+static void the_number_of_matches_can_be_limited(void **state)
+{
+    (void)state;
+    RUN(&run, "route", "read files and run a command", "--json");
+    size_t all = stage_size_at(stage_answer(&run, "route", 0), "/routed_matches");
+    assert_in_range(all, 3, 100);
+    RUN(&run, "route", "--limit", "2", "read files and run a command", "--json");
+    assert_int_equal(stage_size_at(stage_answer(&run, "route", 0), "/routed_matches"), 2);
+    RUN(&run, "route", "--limit", "0", "read", "--json");
+    stage_answer(&run, "route", 2);
 }
 
 static void a_prompt_is_needed(void **state)
@@ -42,5 +64,6 @@ static void a_prompt_is_needed(void **state)
     stage_answer(&run, "route", 2);
 }
 
-SUITE(route, STAGED(matches_come_best_first_and_nothing_runs), STAGED(no_match_is_no_error),
+SUITE(route, STAGED(matches_come_best_first_and_nothing_runs), STAGED(no_match_is_not_an_error),
+      STAGED(common_words_do_not_count), STAGED(the_number_of_matches_can_be_limited),
       STAGED(a_prompt_is_needed));

@@ -23,7 +23,7 @@ static const char *demo(void)
     return stage_file("demo.yaml", "name: demo\nreplies: [{say: Hello there}]\nrepeat: true\n");
 }
 
-/* The port of one that was started: what follows the last colon of its first line. */
+/* Waits for the first line and returns the port after its last colon. */
 static unsigned await_port(const char *before)
 {
     held_await(&held, "\n");
@@ -45,7 +45,7 @@ static int connect_to(unsigned port)
     return fd;
 }
 
-/* Posts a body, and reads until the server closes. */
+/* Posts a body and reads until the server closes the connection. */
 static const char *post(unsigned port, const char *path, const char *body)
 {
     static char answer[16384];
@@ -115,8 +115,8 @@ static void with_json_each_line_is_an_object(void **state)
     assert_int_equal(stage_number_at(line, "/status"), 200);
 }
 
-/* Nobody waits for a client that waits for the script. */
-static void a_signal_ends_what_is_under_way(void **state)
+/* A client that is waiting for the script does not delay the end. */
+static void signal_ends_requests_in_progress(void **state)
 {
     char byte;
 
@@ -135,7 +135,7 @@ static void a_signal_ends_what_is_under_way(void **state)
     close(fd);
 }
 
-static void a_port_that_is_taken_is_told(void **state)
+static void port_in_use_is_reported(void **state)
 {
     char port[16];
 
@@ -157,8 +157,9 @@ static void wrong_command_lines_are_refused(void **state)
         const char *words[5];
         const char *part;
     } rows[] = {
-        {{"script"}, "missing subcommand; expected serve"},
-        {{"script", "serve"}, "missing argument FILE; the usage is 'belay script serve FILE'"},
+        {{"script"}, "missing subcommand\nhint: expected serve"},
+        {{"script", "serve"},
+         "missing argument FILE\nhint: the usage is 'belay script serve FILE'"},
         {{"script", "play", "x"}, "unknown subcommand 'play'"},
         {{"script", "serve", "x", "y"}, "'y'"},
         {{"script", "serve", "x", "--port=65536"},
@@ -193,5 +194,5 @@ static void a_closed_standard_output_is_an_error(void **state)
 }
 
 SUITE(script, HELD(a_script_is_served_until_a_signal), HELD(with_json_each_line_is_an_object),
-      HELD(a_signal_ends_what_is_under_way), HELD(a_port_that_is_taken_is_told),
+      HELD(signal_ends_requests_in_progress), HELD(port_in_use_is_reported),
       STAGED(wrong_command_lines_are_refused), STAGED(a_closed_standard_output_is_an_error));

@@ -40,7 +40,7 @@ static void an_unknown_tool_gets_a_suggestion(void **state)
     (void)state;
     RUN(&run, "tool", "bahs");
     assert_int_equal(run.exit_code, 1);
-    assert_string_equal(run.err, "belay tool: no tool 'bahs'; did you mean 'bash'?\n");
+    assert_string_equal(run.err, "belay tool: no tool 'bahs'\nhint: did you mean 'bash'?\n");
     RUN(&run, "tool", "frobnicate", "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "tool", 1), "/error/kind"), "tool");
     RUN(&run, "tool", "--json");
@@ -51,7 +51,7 @@ static void an_unknown_tool_gets_a_suggestion(void **state)
 
 /* ---- MCP servers ----------------------------------------------------------------------------- */
 
-/* As much of one as is needed: its only tool says what it was called with. */
+/* A minimal server: its only tool returns its arguments. */
 static const char server_script[] =
     "say() { printf '{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\\n' \"$id\" \"$1\"; }\n"
     "while read -r line; do\n"
@@ -97,25 +97,25 @@ static void servers_are_started_and_their_tools_listed(void **state)
     assert_string_equal(stage_text_at(stage_answer(&run, "tool", 0), "/description"),
                         "Says it loudly.");
     RUN(&run, "tool", "mcp__loud__shuot", "--mcp-config", file);
-    assert_string_equal(run.err, "belay tool: no tool 'mcp__loud__shuot'; did you mean "
-                                 "'mcp__loud__shout'?\n");
+    assert_string_equal(
+        run.err,
+        "belay tool: no tool 'mcp__loud__shuot'\nhint: did you mean 'mcp__loud__shout'?\n");
 }
 
-static void a_server_that_is_off_is_named_once(void **state)
+static void unavailable_server_is_reported_once(void **state)
 {
     (void)state;
     stage_file(".mcp.json", "{\"mcpServers\":{\"loud\":{\"command\":\"sh\",\"args\":[\"-c\","
                             "\"exit 3\"]},\"odd\":{\"command\":7}}}");
     RUN(&run, "tools");
     assert_int_equal(run.exit_code, 0);
-    assert_non_null(strstr(run.out, "\nMCP servers:\nloud      untrusted: it comes with the "
-                                    "workspace, and nobody has agreed to it\n"
-                                    "          (--trust-mcp does)\n"));
-    /* What no line of the list says is remarked. */
+    assert_non_null(strstr(run.out, "\nMCP servers:\nloud      untrusted: from the workspace, not "
+                                    "approved yet (use --trust-mcp)\n"));
+    /* Only notices that no line of the list shows are printed. */
     assert_null(strstr(run.err, "loud"));
     assert_int_equal(stage_lines_with(run.err, "odd"), 1);
     RUN(&run, "tools", "--trust-mcp");
-    assert_non_null(strstr(run.out, "\nloud      failed: it ended by itself (exit code 3)\n"));
+    assert_non_null(strstr(run.out, "\nloud      failed: it exited unexpectedly (exit code 3)\n"));
     assert_null(strstr(run.err, "loud"));
     RUN(&run, "tools", "--json");
     const struct bl_json *answer = stage_answer(&run, "tools", 0);
@@ -162,6 +162,6 @@ static void a_file_of_servers_that_cannot_be_read_is_an_error(void **state)
 SUITE(tools, STAGED(every_tool_has_a_description_and_a_schema),
       STAGED(one_tool_is_shown_with_its_schema), STAGED(an_unknown_tool_gets_a_suggestion),
       STAGED(servers_are_started_and_their_tools_listed),
-      STAGED(a_server_that_is_off_is_named_once),
+      STAGED(unavailable_server_is_reported_once),
       STAGED(a_run_calls_the_tool_of_a_server_when_a_rule_allows_it),
       STAGED(a_file_of_servers_that_cannot_be_read_is_an_error));

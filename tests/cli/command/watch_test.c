@@ -18,7 +18,7 @@ static int end_both(void **state)
 
 #define WATCHED(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_both)
 
-/* A run whose tool prints until there is a file `go`. */
+/* Starts a run whose tool prints until a file `go` exists. */
 static void start(void)
 {
     START(&held, "run", "hi", "--session", "nightly", "--yolo", "--sandbox", "off",
@@ -30,7 +30,7 @@ static void start(void)
     held_await(&held, "tick");
 }
 
-/* Nothing tells that somebody watches but what he is told. */
+/* Starts `watch` and waits for its first output, the only sign that it is watching. */
 #define WATCH(...)                                                                                 \
     do {                                                                                           \
         START(&watcher, "watch", __VA_ARGS__);                                                     \
@@ -44,7 +44,8 @@ static void let_go(void)
     stage_result(&held, 0);
 }
 
-/* The last line, and how many lines are events of that type; all of them fit their schemas. */
+/* Checks all lines against their schemas; returns the last line and the number of events of that
+ * type. */
 static const struct bl_json *check_lines(const char *type, size_t *ret_count)
 {
     struct bl_text rest = bl_text_from(stage_output(&watcher)), line;
@@ -84,7 +85,7 @@ static void a_run_is_watched_until_it_has_ended(void **state)
     assert_string_equal(held_err(&watcher), "");
 }
 
-static void in_text_it_is_lines_for_people(void **state)
+static void text_output_has_lines_for_people(void **state)
 {
     (void)state;
     start();
@@ -100,7 +101,7 @@ static void in_text_it_is_lines_for_people(void **state)
     assert_int_equal(stage_lines_with(out, " run ended: completed"), 1);
 }
 
-static void a_call_is_watched_by_its_whole_name_to_its_own_end(void **state)
+static void call_is_watched_by_its_full_name_until_it_ends(void **state)
 {
     size_t ends, others;
 
@@ -118,7 +119,7 @@ static void a_call_is_watched_by_its_whole_name_to_its_own_end(void **state)
     assert_int_equal(others, 0);
 }
 
-static void a_stop_is_seen_and_ends_the_watching(void **state)
+static void stop_is_shown_and_ends_watch(void **state)
 {
     (void)state;
     start();
@@ -128,13 +129,13 @@ static void a_stop_is_seen_and_ends_the_watching(void **state)
     held_wait(&watcher);
     const char *out = stage_output(&watcher);
     assert_int_equal(watcher.exit_code, 0);
-    assert_int_equal(stage_lines_with(out, "is to stop: user, by belay cancel"), 1);
+    assert_int_equal(stage_lines_with(out, "stop requested: user, by belay cancel"), 1);
     assert_int_equal(stage_lines_with(out, "Nothing left running."), 1);
     held_wait(&held);
     assert_int_equal(held.exit_code, 130);
 }
 
-static void ctrl_c_ends_the_watching_alone(void **state)
+static void ctrl_c_ends_only_watch(void **state)
 {
     (void)state;
     start();
@@ -145,7 +146,7 @@ static void ctrl_c_ends_the_watching_alone(void **state)
     let_go();
 }
 
-static void a_reader_that_goes_ends_the_watching_alone(void **state)
+static void closed_output_ends_only_watch(void **state)
 {
     int ends[2];
     char byte;
@@ -163,7 +164,7 @@ static void a_reader_that_goes_ends_the_watching_alone(void **state)
     let_go();
 }
 
-static void who_does_not_read_holds_up_nothing(void **state)
+static void slow_reader_delays_nothing(void **state)
 {
     int ends[2];
     char byte;
@@ -185,7 +186,7 @@ static void who_does_not_read_holds_up_nothing(void **state)
     close(ends[1]);
     assert_int_equal(read(ends[0], &byte, 1), 1);
     let_go();
-    /* All of it is there when somebody reads after all. */
+    /* A reader that starts late gets everything. */
     static char rest[65536];
     size_t size = 0;
     for (ssize_t count; (count = read(ends[0], rest, sizeof rest)) > 0;)
@@ -197,12 +198,12 @@ static void who_does_not_read_holds_up_nothing(void **state)
     assert_true(size > 65536);
 }
 
-static void of_all_it_ends_with_the_last_process(void **state)
+static void watch_without_an_id_ends_with_the_last_process(void **state)
 {
     (void)state;
     RUN(&run, "watch");
     assert_int_equal(run.exit_code, 0);
-    assert_string_equal(run.out, "Nothing runs.\n");
+    assert_string_equal(run.out, "No running work.\n");
     RUN(&run, "watch", "--json");
     assert_true(stage_null_at(stage_answer(&run, "watch", 0), "/id"));
     start();
@@ -213,7 +214,7 @@ static void of_all_it_ends_with_the_last_process(void **state)
     assert_int_equal(stage_lines_with(stage_output(&watcher), " nightly: run ended: completed"), 1);
 }
 
-static void one_that_is_killed_is_no_end(void **state)
+static void killed_process_is_not_a_normal_end(void **state)
 {
     (void)state;
     start();
@@ -221,17 +222,16 @@ static void one_that_is_killed_is_no_end(void **state)
     kill(held.pid, SIGKILL);
     held_wait(&watcher);
     assert_int_equal(watcher.exit_code, 1);
-    assert_non_null(strstr(held_err(&watcher), "before nightly had ended"));
+    assert_non_null(strstr(held_err(&watcher), "before nightly ended"));
 }
 
-static void what_does_not_run_is_exit_code_1(void **state)
+static void unknown_id_is_exit_code_1(void **state)
 {
     (void)state;
     RUN(&run, "watch", "nightly");
     assert_int_equal(run.exit_code, 1);
-    assert_string_equal(run.err,
-                        "belay watch: nothing with the id 'nightly' runs; 'belay ps' lists "
-                        "what runs, with its ids\n");
+    assert_string_equal(run.err, "belay watch: no running work with id 'nightly'\nhint: 'belay ps' "
+                                 "lists running work, with its ids\n");
     RUN(&run, "watch", "nightly", "--json");
     assert_string_equal(stage_text_at(stage_answer(&run, "watch", 1), "/error/operation"), "watch");
     RUN(&run, "watch", "", "--json");
@@ -240,9 +240,10 @@ static void what_does_not_run_is_exit_code_1(void **state)
     stage_answer(&run, "watch", 2);
 }
 
-SUITE(watch, WATCHED(a_run_is_watched_until_it_has_ended), WATCHED(in_text_it_is_lines_for_people),
-      WATCHED(a_call_is_watched_by_its_whole_name_to_its_own_end),
-      WATCHED(a_stop_is_seen_and_ends_the_watching), WATCHED(ctrl_c_ends_the_watching_alone),
-      WATCHED(a_reader_that_goes_ends_the_watching_alone),
-      WATCHED(who_does_not_read_holds_up_nothing), WATCHED(of_all_it_ends_with_the_last_process),
-      WATCHED(one_that_is_killed_is_no_end), WATCHED(what_does_not_run_is_exit_code_1));
+SUITE(watch, WATCHED(a_run_is_watched_until_it_has_ended),
+      WATCHED(text_output_has_lines_for_people),
+      WATCHED(call_is_watched_by_its_full_name_until_it_ends),
+      WATCHED(stop_is_shown_and_ends_watch), WATCHED(ctrl_c_ends_only_watch),
+      WATCHED(closed_output_ends_only_watch), WATCHED(slow_reader_delays_nothing),
+      WATCHED(watch_without_an_id_ends_with_the_last_process),
+      WATCHED(killed_process_is_not_a_normal_end), WATCHED(unknown_id_is_exit_code_1));

@@ -30,13 +30,13 @@ static void the_envelope_has_all_that_a_session_starts_with(void **state)
     assert_true(stage_true_at(answer, "/persisted"));
 }
 
-static void people_read_the_same(void **state)
+static void text_has_the_same_facts(void **state)
 {
     static const char *const parts[] = {
         "Session       s\n",
         "Workspace     ",
         "Instructions  ",
-        "Tools         bash, read, write, edit, glob, grep, ls, todo, task, exec, wait\n",
+        "Tools         bash, read, write, edit, glob, grep, ls, todo, fetch, task, exec, wait\n",
         "Model         script: demo\n",
         "Limits        7 steps, 5 tokens",
         "Containment   subreaper, sandbox off\n",
@@ -62,4 +62,4 @@ static void people_read_the_same(void **state)
 }
 
 SUITE(bootstrap_report, STAGED(the_envelope_has_all_that_a_session_starts_with),
-      STAGED(people_read_the_same));
+      STAGED(text_has_the_same_facts));

@@ -34,7 +34,7 @@ static const struct bl_json *bootstrap(void)
     return stage_answer(&run, "bootstrap", 0);
 }
 
-static void without_a_repository_nothing_is_known_of_it(void **state)
+static void outside_a_repository_its_fields_are_null(void **state)
 {
     (void)state;
     const struct bl_json *answer = bootstrap();
@@ -43,7 +43,7 @@ static void without_a_repository_nothing_is_known_of_it(void **state)
     assert_true(stage_null_at(answer, "/workspace/git_dirty"));
 }
 
-static void a_repository_is_looked_at_by_git_itself(void **state)
+static void branch_and_changes_of_a_repository_are_reported(void **state)
 {
     (void)state;
     if (system("git --version >/dev/null 2>&1") != 0)
@@ -61,7 +61,7 @@ static void a_repository_is_looked_at_by_git_itself(void **state)
 
 #define PLANTED_KEY "belay-test-value-of-a-key"
 
-/* A repository in which a tool has planted programs that write down their environment. */
+/* Creates a repository in which a tool has planted programs that record their environment. */
 static void plant(void)
 {
     stage_file("planted", "#!/bin/sh\nenv >>"
@@ -106,7 +106,7 @@ static void programs_planted_in_a_repository_do_not_run(void **state)
     (void)state;
     plant();
     check_nothing_ran((const char *const[]){NULL});
-    /* They do where nobody prevents it. */
+    /* Plain git does run them. */
     shell("git status >/dev/null 2>&1 || true");
     assert_true(stage_exists(stage_path("ran")));
 }
@@ -122,7 +122,7 @@ static void programs_planted_for_an_ordinary_user_do_not_run(void **state)
         (const char *const[]){"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", NULL});
 }
 
-static void a_git_that_hangs_or_is_missing_holds_nothing_up(void **state)
+static void hanging_or_missing_git_causes_no_delay(void **state)
 {
     const char *program = stage_file("git", "#!/bin/sh\nsleep 600\n");
     const char *path = stage_printf("PATH=%s:/usr/bin:/bin", stage_path("work"));
@@ -188,7 +188,7 @@ static void errors_are_as_those_of_run(void **state)
 
 SUITE(bootstrap, HELD(programs_planted_in_a_repository_do_not_run),
       HELD(programs_planted_for_an_ordinary_user_do_not_run),
-      HELD(without_a_repository_nothing_is_known_of_it),
-      HELD(a_repository_is_looked_at_by_git_itself),
-      HELD(a_git_that_hangs_or_is_missing_holds_nothing_up), HELD(it_keeps_the_first_turn),
+      HELD(outside_a_repository_its_fields_are_null),
+      HELD(branch_and_changes_of_a_repository_are_reported),
+      HELD(hanging_or_missing_git_causes_no_delay), HELD(it_keeps_the_first_turn),
       HELD(it_is_stopped_as_run_is), HELD(errors_are_as_those_of_run));

@@ -33,7 +33,7 @@ static void both_spellings_of_json_are_the_same(void **state)
     runner_check_schema("doctor", run.out);
 }
 
-static void the_last_format_counts(void **state)
+static void last_format_is_used(void **state)
 {
     static struct run run;
 
@@ -58,14 +58,14 @@ static void text_fits_80_columns(void **state)
         if (bl_text_find(bl_text_trim(line), BL_TEXT(" ")) >= 0)
             assert_in_range(bl_utf8_count(line), 0, 80);
     }
-    static const char *const sections[] = {"\nSystem\n",  "\nContainment, by default ",
-                                           "\nSandbox\n", "\nFibers\n",
-                                           "\nLimits\n",  "\nLibraries\n"};
+    static const char *const sections[] = {
+        "\nSystem\n",   "\nContainment (default: ", "\nSandbox\n", "\nFibers\n", "\nLimits\n",
+        "\nLibraries\n"};
     for (size_t i = 0; i < BL_COUNT(sections); i++)
         assert_non_null(strstr(run.out, sections[i]));
 }
 
-/* What it left behind would become our child, or stand in our cgroup. */
+/* A process left behind would become our child; a cgroup would be below ours. */
 static void it_leaves_no_process_and_no_cgroup_behind(void **state)
 {
     static struct run run;
@@ -97,7 +97,7 @@ static void the_default_container_leaves_the_view_as_it_is(void **state)
 }
 
 SUITE(doctor, cmocka_unit_test(its_envelope_fits_its_schema),
-      cmocka_unit_test(both_spellings_of_json_are_the_same),
-      cmocka_unit_test(the_last_format_counts), cmocka_unit_test(text_fits_80_columns),
+      cmocka_unit_test(both_spellings_of_json_are_the_same), cmocka_unit_test(last_format_is_used),
+      cmocka_unit_test(text_fits_80_columns),
       cmocka_unit_test(it_leaves_no_process_and_no_cgroup_behind),
       cmocka_unit_test(the_default_container_leaves_the_view_as_it_is));

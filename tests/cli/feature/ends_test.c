@@ -1,4 +1,4 @@
-/* The end of a task, and what it means for the others. */
+/* The end of a task, and its effect on the others. */
 #include "field.h"
 
 static const char *rejecting_coach(void)
@@ -8,7 +8,7 @@ static const char *rejecting_coach(void)
                                   "exit 0");
 }
 
-/* A task that fails with its first turn, once its Player has come to its end. */
+/* Writes a task that fails in its first turn, when its Player ends. */
 static void failing_task(const char *id, const char *before)
 {
     field_task(id, stage_printf("belay:\n"
@@ -60,7 +60,7 @@ static size_t line_of(const struct held *held, const char *type, const char *tas
 
 /* ---- F17 ------------------------------------------------------------------------------------- */
 
-/* Nobody hears SIGTERM here, and one has left the group. */
+/* Returns a Player whose processes all ignore SIGTERM, one of them outside the process group. */
 static const char *stubborn_player(void)
 {
     return field_seat("stubborn",
@@ -71,7 +71,7 @@ static const char *stubborn_player(void)
                                    stage_path("pids"), stage_path("pids")));
 }
 
-/* One round; false: the stubborn one was stopped before it had begun. */
+/* Runs one round. Returns false if the stubborn task was stopped before it started. */
 static bool cross_into_wave_2(unsigned long limit_ms)
 {
     struct held held = {0};
@@ -111,7 +111,7 @@ static bool cross_into_wave_2(unsigned long limit_ms)
     return true;
 }
 
-static void F17_wave_2_never_begins_beside_wave_1(void **state)
+static void F17_wave_2_never_starts_beside_wave_1(void **state)
 {
     unsigned long rounds = suite_rounds(1, 100);
     unsigned long limit_ms = SUITE_SANITIZED ? 1000 : 400;
@@ -129,7 +129,7 @@ static void F17_wave_2_never_begins_beside_wave_1(void **state)
 
 /* ---- F18 ------------------------------------------------------------------------------------- */
 
-/* How many lines the journal has. */
+/* Returns the number of lines in the journal. */
 static size_t journal_size(void)
 {
     struct held held = {0};
@@ -148,7 +148,7 @@ static void check_unknown(const char *name, const char *suggestion)
         fail_msg("no %s in '%.500s'", suggestion, run->err);
 }
 
-/* Of one that has ended: says so, and nothing happens. */
+/* Cancels work that has ended: the answer says so, and nothing happens. */
 static void check_ended(const char *name, const char *said)
 {
     size_t before = journal_size();
@@ -203,7 +203,7 @@ static void F18_one_of_three_can_be_cancelled(void **state)
 
 /* ---- F35 ------------------------------------------------------------------------------------- */
 
-static void F35_wave_end_lets_the_siblings_finish(void **state)
+static void F35_wave_end_lets_siblings_finish(void **state)
 {
     struct held held = {0};
     const char *go = stage_path("go");
@@ -278,7 +278,7 @@ static void F36_cancel_siblings_stops_them_at_once(void **state)
     assert_non_null(receipt);
     assert_int_equal(stage_number_at(receipt, "/receipt/survivors"), 0);
     field_bound("F36 a sibling is quiet after the failure", field_time(receipt) - failed, 0.3);
-    /* What was approved is merged, and that is the end. */
+    /* Approved work is merged; then the run ends. */
     assert_string_equal(of_row(envelope, "P", "/state"), "completed");
     assert_true(stage_true_at(field_row(envelope, "P"), "/merged"));
     assert_string_equal(
@@ -333,6 +333,6 @@ static void F37_continue_skips_dependents_and_runs_the_rest(void **state)
     held_end(&held);
 }
 
-SUITE(ends, FIELD(F17_wave_2_never_begins_beside_wave_1), FIELD(F18_one_of_three_can_be_cancelled),
-      FIELD(F35_wave_end_lets_the_siblings_finish), FIELD(F36_cancel_siblings_stops_them_at_once),
+SUITE(ends, FIELD(F17_wave_2_never_starts_beside_wave_1), FIELD(F18_one_of_three_can_be_cancelled),
+      FIELD(F35_wave_end_lets_siblings_finish), FIELD(F36_cancel_siblings_stops_them_at_once),
       FIELD(F37_continue_skips_dependents_and_runs_the_rest));

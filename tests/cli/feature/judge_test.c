@@ -1,4 +1,4 @@
-/* Who judges, and by what: verification, Coaches, feedback, stalls. */
+/* Verification, Coaches, feedback and stalls. */
 #include "scenes.h"
 
 /* ---- Verification ---------------------------------------------------------------------------- */
@@ -9,7 +9,7 @@
     "echo 'A.txt is of turn 1' >&2\n"                                                              \
     "exit 1\n"
 
-static void F43_a_verification_that_says_no_turns_approval_into_feedback(void **state)
+static void F43_failed_verification_turns_approval_into_feedback(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -35,7 +35,7 @@ static void F43_a_verification_that_says_no_turns_approval_into_feedback(void **
     held_end(&held);
 }
 
-static void F43_an_absent_verification_approves_nothing_and_blocks_after_three(void **state)
+static void F43_absent_verification_never_approves_and_blocks_after_three(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -51,13 +51,13 @@ static void F43_an_absent_verification_approves_nothing_and_blocks_after_three(v
         scene_expect(stage_text_at(event, "/why"), "127");
         scene_turn(&held, "A", i + 1, "feedback");
     }
-    /* The Coach approved each time, and the same text three times is no stall. */
+    /* The Coach approved each time, and the same text three times is not a stall. */
     assert_int_equal(field_count(&held, "verdict", "A"), 3);
     assert_int_equal(stage_lines_with(stage_output(&held), "\"decision\":\"stalled\""), 0);
     held_end(&held);
 }
 
-static void F43_without_commands_it_reads_approved_not_verified_everywhere(void **state)
+static void F43_without_commands_a_task_is_approved_not_verified_everywhere(void **state)
 {
     static const char *const words = "approved, not verified";
     (void)state;
@@ -72,7 +72,7 @@ static void F43_without_commands_it_reads_approved_not_verified_everywhere(void 
     assert_string_equal(stage_text_at(row, "/verified"), "none");
 }
 
-/* It makes its own work pass wherever it can: in its worktree, and in the user's checkout. */
+/* A Player that tries to make its own work pass: in its worktree, and in the user's checkout. */
 #define FORGER                                                                                     \
     "if [ $BELAY_TURN = 1 ]; then\n"                                                               \
     "  for top in . \"$TOP\"; do\n"                                                                \
@@ -84,7 +84,7 @@ static void F43_without_commands_it_reads_approved_not_verified_everywhere(void 
     "  git checkout -q main -- tests/contract/check.sh\n"                                          \
     "fi\n"
 
-static void F44_what_was_declared_is_what_runs(void **state)
+static void F44_declared_commands_run(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -111,7 +111,7 @@ static void F44_what_was_declared_is_what_runs(void **state)
 
 /* ---- Coaches --------------------------------------------------------------------------------- */
 
-static void F45_a_coach_that_writes_changes_nothing_of_the_task(void **state)
+static void F45_writing_coach_does_not_change_the_task(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -138,7 +138,7 @@ static void F45_a_coach_that_writes_changes_nothing_of_the_task(void **state)
     held_end(&held);
 }
 
-static void F45_a_coach_that_reaches_the_worktree_is_an_error(void **state)
+static void F45_coach_that_changes_the_worktree_is_an_error(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -152,7 +152,7 @@ static void F45_a_coach_that_reaches_the_worktree_is_an_error(void **state)
     held_end(&held);
 }
 
-/* Verdicts that are none, and a word of why. */
+/* Invalid verdicts, and a word of the reason. */
 static const struct {
     const char *task;
     const char *shell;
@@ -174,13 +174,13 @@ static void write_bad_judges(const char *ids[])
             ids[i],
             stage_printf("n=$(ls %s/%s.try-* 2>/dev/null | wc -l)\n"
                          "cat > %s/%s.try-$((n + 1))\n"
-                         "if [ -f %s/mended ]; then verdict approve verified '[]'; exit 0; fi\n%s",
+                         "if [ -f %s/fixed ]; then verdict approve verified '[]'; exit 0; fi\n%s",
                          seats, ids[i], seats, ids[i], seats, bad_verdicts[i].shell));
         field_task(ids[i], scene_own_coach(coach));
     }
 }
 
-static void F46_bad_verdicts_are_asked_for_again_and_never_approve(void **state)
+static void F46_invalid_verdicts_are_retried_and_never_approve(void **state)
 {
     const char *ids[BL_COUNT(bad_verdicts) + 1] = {0};
     struct held held = {0}, again = {0};
@@ -195,10 +195,10 @@ static void F46_bad_verdicts_are_asked_for_again_and_never_approve(void **state)
         assert_int_equal(field_count(&held, "verdict", ids[i]), 3);
         assert_int_equal(scene_files(stage_path(stage_printf("seats/%s.try-*", ids[i]))), 3);
         const char *second = scene_file(stage_printf("seats/%s.try-2", ids[i]));
-        scene_expect(strstr(second, "Your last try was not taken"), bad_verdicts[i].why);
-        scene_expect_none(scene_file(stage_printf("seats/%s.try-1", ids[i])), "Your last try");
+        scene_expect(strstr(second, "Your last verdict was invalid"), bad_verdicts[i].why);
+        scene_expect_none(scene_file(stage_printf("seats/%s.try-1", ids[i])), "Your last verdict");
     }
-    scene_shell(stage_printf("touch %s", stage_path("seats/mended")));
+    scene_shell(stage_printf("touch %s", stage_path("seats/fixed")));
     envelope = scene_run(&again, "resume", 0);
     for (size_t i = 0; ids[i] != NULL; i++) {
         scene_row(envelope, ids[i], "completed", "approved");
@@ -212,7 +212,7 @@ static void F46_bad_verdicts_are_asked_for_again_and_never_approve(void **state)
 
 /* ---- Feedback -------------------------------------------------------------------------------- */
 
-static void F47_the_worst_comes_first_and_what_is_cut_is_counted(void **state)
+static void F47_most_severe_issue_is_first_and_omitted_issues_are_counted(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -248,7 +248,7 @@ static void F47_the_worst_comes_first_and_what_is_cut_is_counted(void **state)
     "\\\"line\\\":$BELAY_TURN,\\\"description\\\":\\\"test $BELAY_TURN of /tmp/x$BELAY_TURN/y.c "  \
     "failed after $((BELAY_TURN * 7)) ms\\\"}]"
 
-/* Two criteria, the first of which is met from turn 2 on. */
+/* A Coach with two criteria, the first of which is met from turn 2 on. */
 #define JUDGE_OF_TWO                                                                               \
     "one=verified two=rejected what=feedback\n"                                                    \
     "[ $BELAY_TURN != 1 ] || one=rejected\n"                                                       \
@@ -259,7 +259,7 @@ static void F47_the_worst_comes_first_and_what_is_cut_is_counted(void **state)
     "\"issues\":[{\"severity\":\"major\",\"description\":\"still missing since $BELAY_TURN s\"}]}" \
     "\nEND\n"
 
-static void F48_the_same_feedback_three_times_is_a_stall(void **state)
+static void F48_same_feedback_three_times_is_a_stall(void **state)
 {
     static const char *const ids[] = {"SAME", "NEWS", "GAP", NULL};
     struct held held = {0};
@@ -277,10 +277,10 @@ static void F48_the_same_feedback_three_times_is_a_stall(void **state)
     const struct bl_json *envelope = scene_run(&held, "run", 1);
     scene_row(envelope, "SAME", "failed", "stalled");
     assert_int_equal(stage_number_at(field_row(envelope, "SAME"), "/turn"), 3);
-    /* A criterion was verified in turn 2: it goes on, and is approved in turn 4. */
+    /* A criterion was verified in turn 2: the task continues, and is approved in turn 4. */
     scene_row(envelope, "NEWS", "completed", "approved");
     assert_int_equal(stage_number_at(field_row(envelope, "NEWS"), "/turn"), 4);
-    /* Turn 2 was absent, and is passed over: the third of the others is turn 4. */
+    /* Turn 2 was absent and does not count: the third of the others is turn 4. */
     scene_row(envelope, "GAP", "failed", "stalled");
     assert_int_equal(stage_number_at(field_row(envelope, "GAP"), "/turn"), 4);
     assert_string_equal(stage_text_at(field_event(&held, "verify_ended", "GAP", 1), "/value"),
@@ -290,7 +290,7 @@ static void F48_the_same_feedback_three_times_is_a_stall(void **state)
 
 /* ---- Agents ---------------------------------------------------------------------------------- */
 
-/* Writes in turn 1, and mends by a command in turn 2. */
+/* Writes in turn 1, and fixes it with a command in turn 2. */
 #define AGENT_PLAYER                                                                               \
     "replies:\n"                                                                                   \
     "  - when: 'Turn 1 of 5'\n"                                                                    \
@@ -307,7 +307,7 @@ static void F48_the_same_feedback_three_times_is_a_stall(void **state)
     "    say: \"{\\\"summary\\\":\\\"whole\\\"}\"\n"                                               \
     "    usage: {input: 400, output: 40}\n"
 
-/* Looks, tries to write where it may not, and says what it found. */
+/* Reads, tries a write that is not allowed, and reports its findings. */
 #define AGENT_COACH                                                                                \
     "replies:\n"                                                                                   \
     "  - tools: [{name: read, input: {path: A.txt}}, {name: write, input: {path: A.txt, "          \
@@ -324,7 +324,7 @@ static void F48_the_same_feedback_three_times_is_a_stall(void **state)
     "\\\"criteria\\\":[{\\\"id\\\":\\\"AC-001\\\",\\\"result\\\":\\\"verified\\\"}]}\"\n"          \
     "    usage: {input: 3000, output: 3}\n"
 
-static void agents_play_and_coach_a_whole_run(void **state)
+static void agents_are_player_and_coach_of_a_whole_run(void **state)
 {
     struct held held = {0};
     static struct run run;
@@ -342,7 +342,7 @@ static void agents_play_and_coach_a_whole_run(void **state)
     scene_turn(&held, "A", 1, "feedback");
     scene_turn(&held, "A", 2, "approve");
     assert_string_equal(field_git_output("show belay/FEAT/_result:A.txt"), "whole");
-    /* All that they used is counted: the Coach's first reply in both of its turns. */
+    /* All usage is counted: the Coach's first reply in both of its turns. */
     const struct bl_json *spent = bl_json_get(field_row(envelope, "A"), BL_TEXT("spent"));
     assert_int_equal(stage_number_at(spent, "/input_tokens"), 1000 + 2 * 1000 + 5000);
     assert_int_equal(stage_number_at(spent, "/output_tokens"), 100 + 2 * 1 + 5);
@@ -358,7 +358,7 @@ static void agents_play_and_coach_a_whole_run(void **state)
     held_end(&held);
 }
 
-static void agents_and_commands_play_together(void **state)
+static void agent_and_command_seats_work_together(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -391,13 +391,13 @@ static void agents_and_commands_play_together(void **state)
     held_end(&held);
 }
 
-SUITE(judge, FIELD(F43_a_verification_that_says_no_turns_approval_into_feedback),
-      FIELD(F43_an_absent_verification_approves_nothing_and_blocks_after_three),
-      FIELD(F43_without_commands_it_reads_approved_not_verified_everywhere),
-      FIELD(F44_what_was_declared_is_what_runs),
-      FIELD(F45_a_coach_that_writes_changes_nothing_of_the_task),
-      FIELD(F45_a_coach_that_reaches_the_worktree_is_an_error),
-      FIELD(F46_bad_verdicts_are_asked_for_again_and_never_approve),
-      FIELD(F47_the_worst_comes_first_and_what_is_cut_is_counted),
-      FIELD(F48_the_same_feedback_three_times_is_a_stall), FIELD(agents_play_and_coach_a_whole_run),
-      FIELD(agents_and_commands_play_together));
+SUITE(judge, FIELD(F43_failed_verification_turns_approval_into_feedback),
+      FIELD(F43_absent_verification_never_approves_and_blocks_after_three),
+      FIELD(F43_without_commands_a_task_is_approved_not_verified_everywhere),
+      FIELD(F44_declared_commands_run), FIELD(F45_writing_coach_does_not_change_the_task),
+      FIELD(F45_coach_that_changes_the_worktree_is_an_error),
+      FIELD(F46_invalid_verdicts_are_retried_and_never_approve),
+      FIELD(F47_most_severe_issue_is_first_and_omitted_issues_are_counted),
+      FIELD(F48_same_feedback_three_times_is_a_stall),
+      FIELD(agents_are_player_and_coach_of_a_whole_run),
+      FIELD(agent_and_command_seats_work_together));

@@ -35,19 +35,19 @@ static void throw_dice(void)
     print_message("BELAY_SEED=%u\n", seed);
 }
 
-/* Evenly between 0 and that. */
+/* Returns a random time up to `most_s`, evenly distributed. */
 static double moment(double most_s)
 {
     return most_s * (double)rand_r(&dice) / (double)RAND_MAX;
 }
 
-/* Kills it after that time. False: it was over by then. */
+/* Kills the run after that time. Returns false if it had ended by then. */
 static bool kill_after(struct held *held, double seconds)
 {
     field_rest(seconds);
     kill(held->pid, SIGKILL);
     held_wait(held);
-    /* Nobody who could still write is left. */
+    /* No process that could still write is left. */
     held_await_count(held, 0);
     return held->exit_code == 128 + SIGKILL;
 }
@@ -60,7 +60,7 @@ static size_t count_lines(const char *text)
     return count;
 }
 
-/* What a shell says; fails the test when it fails. */
+/* Returns the output of a shell; fails the test if the shell fails. */
 static const char *ask_shell(const char *command)
 {
     static char text[262144];
@@ -76,8 +76,8 @@ static const char *ask_shell(const char *command)
 
 /* ---- Anywhere in a run ----------------------------------------------------------------------- */
 
-/* A has two turns: a draft, feedback, what was asked for. What comes of it does not depend on how
- * often somebody had to begin again. */
+/* A has two turns: a draft, feedback, and the final version. The result does not depend on the
+ * number of restarts. */
 static void plan_drafts(void)
 {
     field_seat("player", "cat > \"$BELAY_RESULT.prompt\"\nword=final\n[ $BELAY_TASK = A ] && "
@@ -133,7 +133,7 @@ static void assert_drafts_done(unsigned long number, const char *tree)
     assert_string_equal(field_git_output("status --porcelain"), "");
 }
 
-/* How its tasks ended, as it was told. */
+/* Returns how its tasks ended, according to the events. */
 static const char *ends_told(const struct held *held)
 {
     struct bl_text rest = bl_text_from(stage_output(held)), line;
@@ -152,8 +152,8 @@ static bool is_known(const char *id)
                                        id)) > 0;
 }
 
-/* Starts it, and kills it somewhere; again, until it has come to its end. Returns how many were
- * killed. */
+/* Starts the run and kills it at a random moment, until it completes. Returns the number of
+ * kills. */
 static unsigned long run_with_kills(unsigned long number, double *whole_s, unsigned long most)
 {
     const char *id = stage_printf("FEAT%lu", number);
@@ -172,20 +172,20 @@ static unsigned long run_with_kills(unsigned long number, double *whole_s, unsig
         if (over && held.exit_code != 0)
             fail_msg("%s ended with %d after %lu kills (seed %u): %s", id, held.exit_code, kills,
                      seed, ends_told(&held));
-        /* The machine may be faster by now than it was at the first. */
+        /* The machine may be faster now than in the first run. */
         if (over && kills == 0)
             *whole_s = field_time(field_event(&held, "feature_ended", NULL, 0)) - from;
         held_end(&held);
         kills += !over;
         records_check(id);
-        /* Whoever looks settles it, or else the next run does. */
+        /* Either a reader settles it, or the next run. */
         if (!over && kills % 3 == 0 && is_known(id))
             FEATURE_RUN(0, "status", id);
     }
     return kills;
 }
 
-static void F14_killed_anywhere_it_comes_to_the_same_end(void **state)
+static void F14_run_killed_at_any_moment_has_the_same_result(void **state)
 {
     unsigned long wanted = suite_rounds(4, 200), kills = 0, number = 0;
     struct held held = {0};
@@ -217,7 +217,7 @@ static size_t count_seats(const char *const *tasks)
     return count;
 }
 
-/* How long it takes until no process of a task is left, from `from` on. */
+/* Returns the time from `from` until no process of a task is left. */
 static double await_no_seats(const char *const *tasks, double from)
 {
     double now = field_now();
@@ -230,7 +230,7 @@ static double await_no_seats(const char *const *tasks, double from)
     return now - from;
 }
 
-static void F16_a_full_store_stops_all_and_the_rest_is_kept(void **state)
+static void F16_full_store_stops_everything_and_keeps_old_records(void **state)
 {
     static const char *const tasks[] = {"A", "B", "C", NULL};
     const char *full = at("full");
@@ -271,9 +271,9 @@ static void F16_a_full_store_stops_all_and_the_rest_is_kept(void **state)
     held_end(&next);
 }
 
-/* The disk has the bytes, and says that it has not: what was refused is told nowhere, and is not
- * found again. */
-static void F16_an_end_whose_sync_failed_is_not_told_and_not_kept(void **state)
+/* The disk has the bytes but reports a failure: the refused write is not told, and not found
+ * later. */
+static void F16_end_whose_sync_failed_is_neither_told_nor_kept(void **state)
 {
     const char *broken = at("broken");
     struct held held = {0}, next = {0};
@@ -292,7 +292,7 @@ static void F16_an_end_whose_sync_failed_is_not_told_and_not_kept(void **state)
     assert_int_equal(field_count(&held, "task_ended", NULL), 0);
     assert_int_equal(field_count(&held, "checkpoint_saved", NULL), 0);
     assert_int_equal(field_count(&held, "feature_ended", NULL), 1);
-    if (strstr(held_err(&held), "not saved: what became of A") == NULL)
+    if (strstr(held_err(&held), "not saved: the state of A") == NULL)
         fail_msg("standard error: %s", held_err(&held));
     records_check("FEAT");
     assert_int_equal(records_number("SELECT count(*) FROM feature_event WHERE json ->> 'type' IN"
@@ -306,9 +306,9 @@ static void F16_an_end_whose_sync_failed_is_not_told_and_not_kept(void **state)
     held_end(&next);
 }
 
-/* ---- What is left of a killed one ------------------------------------------------------------ */
+/* ---- Leftovers of a killed run --------------------------------------------------------------- */
 
-static void F23_a_killed_belay_leaves_nothing_running_and_a_checkpoint(void **state)
+static void F23_killed_belay_leaves_a_checkpoint_and_no_processes(void **state)
 {
     static const char *const tasks[] = {"A", "B", "C", NULL};
     struct held held = {0};
@@ -351,11 +351,11 @@ static void F23_a_killed_belay_leaves_nothing_running_and_a_checkpoint(void **st
 
 struct fresh {
     unsigned long round;
-    const char *content; /* what all tasks of the run before have written */
-    int64_t generation;  /* of that run */
-    const char *rescued; /* refs before */
-    const char *commits; /* all that any run had, by lines */
-    const char *tips;    /* the branches before, by lines of their commits */
+    const char *content; /* what all tasks of the previous run wrote */
+    int64_t generation;  /* generation of that run */
+    const char *rescued; /* earlier refs */
+    const char *commits; /* commits of all runs, one per line */
+    const char *tips;    /* the earlier branches, as lines of their commits */
 };
 
 static void plan_rounds(void)
@@ -375,8 +375,8 @@ static const char *rescue_refs(void)
     return field_git_output("for-each-ref --format='%(objectname) %(refname)' refs/belay/rescue");
 }
 
-/* Work that is nowhere else: a commit that is not merged, a file that is not committed, and a
- * change that is not. */
+/* Leaves work that exists nowhere else: an unmerged commit, an uncommitted file, and an uncommitted
+ * change. */
 static void leave_work(struct fresh *fresh)
 {
     unsigned long round = fresh->round;
@@ -400,7 +400,7 @@ static void assert_in(const char *text, const char *lines_of)
             fail_msg("'%.*s' is lost (seed %u)", (int)line.size, line.data, seed);
 }
 
-/* Holds at every instant. */
+/* Must hold at every instant. */
 static void assert_nothing_lost(const struct fresh *fresh)
 {
     assert_in(field_git_output("rev-list --all"), fresh->commits);
@@ -411,7 +411,7 @@ static void assert_nothing_lost(const struct fresh *fresh)
     }
 }
 
-/* Every folder that has such a file is a worktree, with a branch or commit of its own. */
+/* Every folder with such a file is a worktree, with its own branch or commit. */
 static void assert_in_worktrees(void)
 {
     const char *known = field_git_output("worktree list --porcelain");
@@ -424,7 +424,7 @@ static void assert_in_worktrees(void)
     }
 }
 
-/* After the next start: all of it old, or all of it new. Returns whether it is new. */
+/* After the next start, everything is old or everything is new. Returns whether it is new. */
 static bool assert_no_mix(const struct fresh *fresh)
 {
     bool is_new = generation() != fresh->generation;
@@ -446,7 +446,7 @@ static bool assert_no_mix(const struct fresh *fresh)
     return is_new;
 }
 
-static void F29_a_fresh_start_that_is_killed_is_old_or_new(void **state)
+static void F29_killed_fresh_start_is_old_or_new(void **state)
 {
     unsigned long rounds = suite_rounds(3, 50), fresh_ones = 0;
     struct fresh fresh = {.commits = ""};
@@ -476,13 +476,13 @@ static void F29_a_fresh_start_that_is_killed_is_old_or_new(void **state)
         assert_in_worktrees();
     }
     unsetenv("ROUND");
-    print_message("%lu of %lu went on with the new one\n", fresh_ones, rounds);
+    print_message("%lu of %lu continued with the new one\n", fresh_ones, rounds);
     if (rounds >= 50)
         assert_in_range(fresh_ones, 1, rounds - 1);
 }
 
-/* Killed after the files were moved, and before git was told. */
-static void F29_a_move_that_was_cut_off_is_finished(void **state)
+/* Killed after the files were moved, before git recorded it. */
+static void F29_interrupted_move_is_finished(void **state)
 {
     struct fresh fresh = {.commits = "", .round = 1};
     struct held held = {0};
@@ -512,9 +512,8 @@ static void F29_a_move_that_was_cut_off_is_finished(void **state)
     held_end(&held);
 }
 
-SUITE(kill, FIELD(F14_killed_anywhere_it_comes_to_the_same_end),
-      FIELD(F16_a_full_store_stops_all_and_the_rest_is_kept),
-      FIELD(F16_an_end_whose_sync_failed_is_not_told_and_not_kept),
-      FIELD(F23_a_killed_belay_leaves_nothing_running_and_a_checkpoint),
-      FIELD(F29_a_fresh_start_that_is_killed_is_old_or_new),
-      FIELD(F29_a_move_that_was_cut_off_is_finished));
+SUITE(kill, FIELD(F14_run_killed_at_any_moment_has_the_same_result),
+      FIELD(F16_full_store_stops_everything_and_keeps_old_records),
+      FIELD(F16_end_whose_sync_failed_is_neither_told_nor_kept),
+      FIELD(F23_killed_belay_leaves_a_checkpoint_and_no_processes),
+      FIELD(F29_killed_fresh_start_is_old_or_new), FIELD(F29_interrupted_move_is_finished));

@@ -1,5 +1,5 @@
-/* Stops and approvals that come at the same time, or one a moment too late; and a stop that is
- * asked for a thousand times. */
+/* Stops and approvals at the same moment, or one slightly too late; and a stop that is requested a
+ * thousand times. */
 #include "stops.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The instant at which the task's timer fires, as far as it is told of it. */
+/* Records the instant at which the task's timer fires, as told to the task. */
 static const char *note_fire(void)
 {
     return stage_printf("%secho $(($(now_us) + BELAY_DEADLINE_MS * 1000)) > %s-$BELAY_TASK\n",
@@ -17,7 +17,7 @@ static const char *note_fire(void)
 
 /* ---- F9, F10, F11: the Coach and the timer --------------------------------------------------- */
 
-static void F9_an_approval_after_the_timer_is_none(void **state)
+static void F9_approval_after_the_timer_does_not_count(void **state)
 {
     struct held held = {0};
     const struct bl_json *envelope = NULL;
@@ -25,7 +25,7 @@ static void F9_an_approval_after_the_timer_is_none(void **state)
     for (unsigned attempt = 0; !stops_there("judges-A"); attempt++) {
         if (attempt > 0)
             stops_start_over(&held);
-        /* Not even the stop keeps it from its verdict. */
+        /* Not even the stop prevents its verdict. */
         const char *late = stage_printf("trap '' TERM\n%s%s"
                                         "until_us $(($(now_us) + BELAY_DEADLINE_MS * 1000 + "
                                         "100000))",
@@ -41,17 +41,17 @@ static void F9_an_approval_after_the_timer_is_none(void **state)
     assert_true(stage_null_at(envelope, "/result_commit"));
     assert_int_equal(field_count(&held, "verdict", "A"), 0);
     stops_checkpoint("A", "coach", "cancelled_mid_turn", "timeout");
-    /* It was there, and was too late. */
+    /* The verdict is recorded as too late. */
     assert_string_equal(stage_text_at(stops_status("A"), "/checkpoint/late_verdict/decision"),
                         "approve");
     held_end(&held);
 }
 
 struct graced {
-    unsigned long limit_ms, grace_ms, verdict_ms; /* the last two from the fire on */
+    unsigned long limit_ms, grace_ms, verdict_ms; /* the last two are counted from the timer */
 };
 
-/* A approves in the grace, B after it, C has something to say in it; afterwards all approve. */
+/* A approves within the grace, B after it, C gives feedback within it; later all approve. */
 static void plan_graced(const struct graced *times)
 {
     const char *coach = stage_printf(
@@ -76,13 +76,13 @@ static long long read_us(const char *name, const char *task)
     return stops_there(file) ? strtoll(scene_file(file), NULL, 10) : INT64_MAX;
 }
 
-/* The verdict came in the first half of the grace. */
+/* Returns whether the verdict came in the first half of the grace. */
 static bool in_time(const struct graced *times, const char *task)
 {
     return read_us("judged", task) - (long long)times->grace_ms * 500 < read_us("fire", task);
 }
 
-/* False: the machine was too slow for these times. */
+/* Returns false if the machine was too slow for these times. */
 static bool run_graced(struct held *held, const struct graced *times)
 {
     plan_graced(times);
@@ -106,20 +106,20 @@ static void check_graced(const struct held *held, const struct graced *times)
     double cut =
         field_time(field_await_phase((struct held *)held, "phase_ended", "B", "coach", 0)) -
         field_time(field_event(held, "cancel_requested", "B", 0));
-    /* The grace counts from the timer; on a slow machine the fire is told of a little later. */
+    /* The grace counts from the timer; on a slow machine the event comes slightly later. */
     field_window("F10 the end of the coach grace", cut + 0.001, grace_s - 0.3, grace_s + 0.201);
     assert_int_equal(field_count(held, "verdict", "B"), 0);
     assert_string_equal(stops_text(envelope, "C", "/decision"), "timeout");
     assert_string_equal(stops_text(envelope, "C", "/state"), "timed_out");
     stops_checkpoint("C", "after_turn", "cancelled", "timeout");
-    /* What a Coach is told of the time left is the time until it is cut. */
+    /* The Coach's time left is the time until it is stopped. */
     unsigned long left_ms = strtoul(scene_file("told-A"), NULL, 10);
     assert_in_range(left_ms, 1, times->limit_ms + times->grace_ms);
     if (stops_soak())
         assert_true(left_ms > times->grace_ms);
 }
 
-static void F10_a_grace_is_for_an_approval_and_ends(void **state)
+static void F10_grace_allows_only_an_approval_and_ends(void **state)
 {
     struct held held = {0};
     struct graced times = {500, 900, 300};
@@ -142,7 +142,7 @@ static void F10_a_grace_is_for_an_approval_and_ends(void **state)
     held_end(&held);
 }
 
-static void F11_a_cancel_gets_no_grace(void **state)
+static void F11_cancel_gets_no_grace(void **state)
 {
     struct held held = {0};
     unsigned long grace_ms = suite_rounds(200, 2000);
@@ -191,8 +191,8 @@ static void F11_a_cancel_gets_no_grace(void **state)
 
 #define CANCELLERS 8
 
-/* In a process of its own: `count` cancels, `width` of them at a time, whose answers go to one
- * file. How many did not exit with 0. */
+/* Runs `count` cancels in another process, `width` at a time, with their answers in one file.
+ * Returns how many did not exit with 0. */
 static unsigned cancel_often(unsigned long count, unsigned long width, const char *path)
 {
     const char *const words[] = {runner_program(), "feature", "cancel", "FEAT/A", "--json", NULL};
@@ -285,23 +285,22 @@ static void F12_a_thousand_cancels_give_one_receipt(void **state)
 /* ---- F13 ------------------------------------------------------------------------------------- */
 
 #define RACE_NEAR_S  0.002
-#define RACERS       5  /* side by side, in the short form: they wait most of the time */
+#define RACERS       5  /* in parallel, in the short form: they mostly wait */
 #define RACES_HERE   25 /* in one repository */
-#define RACES_BEYOND 50 /* that may be added until both ends have been seen */
+#define RACES_BEYOND 50 /* extra races until both outcomes have occurred */
 
-/* Approval and timer at the same moment. The Coach ends `lead_us` before the timer; how long it
- * takes from there to the approval is found by aiming: later after an approval, earlier after a
- * timeout. */
+/* Approval and timer at the same moment. The Coach ends `lead_us` before the timer. The time from
+ * there to the approval is found by aiming: later after an approval, earlier after a timeout. */
 struct race {
     unsigned long count;
     unsigned long limit_ms;
     long lead_us, step_us;
-    bool earlier;   /* where the last step went */
-    unsigned same;  /* how many before it went there, too */
-    bool too_short; /* the limit, for a Coach to begin */
+    bool earlier;   /* direction of the last step */
+    unsigned same;  /* number of steps in that direction before */
+    bool too_short; /* the limit is too short for a Coach to start */
     unsigned approvals, timeouts;
     unsigned near; /* approvals at the last moment */
-    unsigned lost; /* timeouts with the verdict there */
+    unsigned lost; /* timeouts with a complete verdict */
 };
 
 static void write_race(void)
@@ -334,7 +333,7 @@ static void start_race(struct held *held, const struct race *race, unsigned long
           is_text_race(number) ? "text" : "stream-json");
 }
 
-/* All that is said in words is of that decision, and of no other. */
+/* Checks that the text names that decision, and no other. */
 static void check_words(const char *text, bool approved)
 {
     assert_non_null(text);
@@ -342,7 +341,7 @@ static void check_words(const char *text, bool approved)
     scene_expect_none(text, approved ? "timed" : "approved");
 }
 
-/* What the run itself has said. */
+/* Checks the output of the run. */
 static void check_output(const struct held *held, bool text, const char *decision)
 {
     bool approved = strcmp(decision, "approved") == 0;
@@ -358,7 +357,7 @@ static void check_output(const struct held *held, bool text, const char *decisio
     assert_string_equal(stage_text_at(event, "/decision"), decision);
 }
 
-/* The one end that the journal tells of. */
+/* Returns the only end in the journal. */
 static const struct bl_json *find_end(const char *journal)
 {
     static const char mark[] = "{\"type\":\"task_ended\"";
@@ -386,7 +385,7 @@ static void end_race(struct held *held, struct race *race, unsigned long number)
     const struct bl_json *ended = find_end(journal);
     assert_string_equal(stage_text_at(ended, "/decision"), decision);
     if (strstr(journal, "\"phase\":\"coach\"") == NULL) {
-        race->too_short = true; /* no race: the Coach had not begun */
+        race->too_short = true; /* no race: the Coach had not started */
     } else {
         check_output(held, is_text_race(number), decision);
         check_words(strstr(FEATURE_RUN(0, "status", id)->out, "Wave 1"), approved);
@@ -400,7 +399,8 @@ static void end_race(struct held *held, struct race *race, unsigned long number)
     held_end(held);
 }
 
-/* Closer with each change of direction, and farther again when the machine has changed its pace. */
+/* Halves the step with each change of direction, and enlarges it again when the machine's speed has
+ * changed. */
 static void aim(struct race *race, bool earlier)
 {
     if (race->too_short) {
@@ -417,7 +417,7 @@ static void aim(struct race *race, bool earlier)
     race->lead_us += earlier ? race->step_us : -race->step_us;
 }
 
-static void F13_approval_and_timer_at_once_are_one_decision_everywhere(void **state)
+static void F13_approval_and_timer_together_give_one_decision_everywhere(void **state)
 {
     struct race race = {
         .limit_ms = SUITE_SANITIZED ? 800 : 400, .lead_us = 60000, .step_us = 32000};
@@ -446,7 +446,7 @@ static void F13_approval_and_timer_at_once_are_one_decision_everywhere(void **st
     assert_true(race.timeouts > 0);
 }
 
-SUITE(late, FIELD(F9_an_approval_after_the_timer_is_none),
-      FIELD(F10_a_grace_is_for_an_approval_and_ends), FIELD(F11_a_cancel_gets_no_grace),
+SUITE(late, FIELD(F9_approval_after_the_timer_does_not_count),
+      FIELD(F10_grace_allows_only_an_approval_and_ends), FIELD(F11_cancel_gets_no_grace),
       FIELD(F12_a_thousand_cancels_give_one_receipt),
-      FIELD(F13_approval_and_timer_at_once_are_one_decision_everywhere));
+      FIELD(F13_approval_and_timer_together_give_one_decision_everywhere));

@@ -1,4 +1,4 @@
-/* Time and room: deadlines, more of them, pauses, slots. */
+/* Limits: deadlines, extensions, pauses, slots. */
 #include "field.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static double number_at(const struct bl_json *value, const char *pointer)
     return number;
 }
 
-/* The journal, as its lines. */
+/* Reads the journal as lines. */
 static void read_journal(struct held *held)
 {
     FEATURE_START(held, "logs", "FEAT");
@@ -23,11 +23,12 @@ static void read_journal(struct held *held)
     assert_int_equal(held->exit_code, 0);
 }
 
-/* The same number in `validate`, banner, `status` and `deadline_armed`. */
+/* Checks that `validate`, banner, `status` and `deadline_armed` have the same number. */
 static void check_everywhere(const char *limits, double seconds, const char *source)
 {
     struct held held = {0};
-    const char *said = stage_printf("%g s", seconds);
+    char said[32];
+    bl_duration_format((int64_t)(seconds * 1e9), said);
     field_pair(field_player("player", ""), field_coach("coach", ""), limits, "");
 
     const struct run *run = FEATURE_RUN(0, "validate", "FEAT");
@@ -56,7 +57,7 @@ static void check_everywhere(const char *limits, double seconds, const char *sou
     held_end(&held);
 }
 
-static void F30_without_settings_it_is_2400_everywhere(void **state)
+static void F30_default_deadline_is_2400_everywhere(void **state)
 {
     (void)state;
     check_everywhere("", 2400, "default");
@@ -68,7 +69,7 @@ static void F30_45_minutes_times_2_are_5400_everywhere(void **state)
     check_everywhere("task_timeout: 45m, timeout_multiplier: 2,", 5400, "feature");
 }
 
-static void F30_what_is_multiplied_is_what_fires(void **state)
+static void F30_multiplied_deadline_fires(void **state)
 {
     struct held held = {0};
     unsigned long limit_ms = suite_rounds(250, 1000);
@@ -93,12 +94,14 @@ static void F30_what_is_multiplied_is_what_fires(void **state)
 
 /* ---- F31 ------------------------------------------------------------------------------------- */
 
-static void F31_a_turn_is_not_begun_without_its_time(void **state)
+static void F31_turn_does_not_start_without_enough_time(void **state)
 {
     struct held held = {0};
     unsigned long turn_ms = suite_rounds(600, 5000), least_ms = suite_rounds(9500, 6000);
     double left = -1;
+    char least[32], unit[4];
     (void)state;
+    bl_duration_format((int64_t)(least_ms * BL_NS_PER_MS), least);
     const char *coach = field_coach("coach", "verdict feedback rejected "
                                              "'[{\"severity\":\"major\",\"description\":\"no\"}]'\n"
                                              "exit 0");
@@ -121,12 +124,13 @@ static void F31_a_turn_is_not_begun_without_its_time(void **state)
     assert_int_equal(field_count(&held, "task_turn_started", "A"), 1);
     assert_int_equal(field_count_phase(&held, "phase_started", "A", "player"), 1);
     assert_int_equal(field_count(&held, "cancel_requested", NULL), 0);
-    /* What is left, and what a turn takes. */
-    assert_int_equal(sscanf(message, "%lf s", &left), 1);
+    /* The time left, and the time a turn needs. */
+    assert_int_equal(sscanf(message, "%lf %3s", &left, unit), 2);
+    left = strcmp(unit, "ms") == 0 ? left / 1000 : left;
     assert_true(left >= 0 && left <= 10 - (double)turn_ms / 1000);
     assert_true(left < (double)least_ms / 1000);
-    assert_non_null(strstr(message, stage_printf("%.1f s", (double)least_ms / 1000)));
-    /* Nothing was stopped, but somebody will go on from here. */
+    assert_non_null(strstr(message, least));
+    /* Nothing was stopped, but a resume starts from here. */
     const struct bl_json *checkpoint = bl_json_get(row, BL_TEXT("checkpoint"));
     assert_string_equal(stage_text_at(checkpoint, "/phase"), "loop_top");
     assert_string_equal(stage_text_at(checkpoint, "/marker"), "cancelled");
@@ -137,7 +141,7 @@ static void F31_a_turn_is_not_begun_without_its_time(void **state)
 
 /* ---- F32 ------------------------------------------------------------------------------------- */
 
-/* False: it was stopped before anybody could extend it. */
+/* Returns false if the task was stopped before it could be extended. */
 static bool extend_in_time(unsigned long limit_ms, unsigned long at_ms, unsigned long more_ms)
 {
     static struct run run;
@@ -173,14 +177,14 @@ static bool extend_in_time(unsigned long limit_ms, unsigned long at_ms, unsigned
     return true;
 }
 
-static void F32_a_deadline_can_be_moved_while_it_runs(void **state)
+static void F32_deadline_of_a_running_task_can_be_moved(void **state)
 {
     unsigned long limit_ms = suite_rounds(SUITE_SANITIZED ? 1500 : 700, 2000);
     unsigned long at_ms = suite_rounds(0, 1000), more_ms = suite_rounds(400, 5000);
     static struct run run;
     (void)state;
     field_pair(field_player("player", "sleep 60"), field_coach("coach", ""), "", "");
-    /* On a busy machine it may be over before the other program has started. */
+    /* On a busy machine the task may end before the other program has started. */
     for (unsigned tries = 0; !extend_in_time(limit_ms, at_ms, more_ms); tries++, limit_ms *= 3)
         assert_true(tries < 3);
 
@@ -191,7 +195,7 @@ static void F32_a_deadline_can_be_moved_while_it_runs(void **state)
     assert_string_equal(stage_text_at(stage_json(run.out), "/error/code"), "too_late");
 }
 
-static void F32_no_deadline_is_moved_past_that_of_the_feature(void **state)
+static void F32_deadline_cannot_exceed_that_of_the_feature(void **state)
 {
     static struct run run;
     struct held held = {0};
@@ -203,15 +207,15 @@ static void F32_no_deadline_is_moved_past_that_of_the_feature(void **state)
     RUN(&run, "feature", "extend", "FEAT/A", "+60s", "--json");
     const struct bl_json *refused = stage_answer(&run, "feature-extend", 1);
     assert_string_equal(stage_text_at(refused, "/error/message"),
-                        "that would be past the deadline of the feature");
+                        "the new deadline would be after the feature's deadline");
     assert_true(strncmp(stage_text_at(refused, "/error/hint"), "the feature ends in ", 20) == 0);
     RUN(&run, "feature", "extend", "FEAT/A", "+10s", "--json");
     assert_int_equal(stage_number_at(stage_answer(&run, "feature-extend", 0), "/deadline_s"), 60);
     held_end(&held);
 }
 
-/* The same of one that has ended while the others go on: then the runner is asked. */
-static void F32_a_task_that_has_ended_gets_no_more_time(void **state)
+/* The same for a task that has ended while others run: then the runner is asked. */
+static void F32_ended_task_cannot_be_extended(void **state)
 {
     static struct run run;
     struct held held = {0};
@@ -235,7 +239,7 @@ static void F32_a_task_that_has_ended_gets_no_more_time(void **state)
 
 /* ---- F33 ------------------------------------------------------------------------------------- */
 
-/* False: it was stopped before anybody could pause it. */
+/* Returns false if the task was stopped before it could be paused. */
 static bool pause_in_time(unsigned long limit_ms, unsigned long held_ms)
 {
     static struct run run;
@@ -272,7 +276,7 @@ static bool pause_in_time(unsigned long limit_ms, unsigned long held_ms)
     assert_true(stood >= (double)held_ms / 1000 - 0.0015);
     field_bound("F33 the deadline moves by the time held", fabs(later - stood), 0.1);
 
-    /* The timer is where the record says. */
+    /* The timer matches the record. */
     const struct bl_json *row = field_row(field_end_of(&held, 1), "A");
     const struct bl_json *stop = field_event(&held, "cancel_requested", "A", 0);
     double due = number_at(moved, "/deadline_s");
@@ -280,13 +284,13 @@ static bool pause_in_time(unsigned long limit_ms, unsigned long held_ms)
     field_window("F33 the stop after a pause", field_time(stop) - field_time(armed), due,
                  due + 0.2);
     assert_string_equal(stage_text_at(row, "/decision"), "timeout");
-    /* Rows are to the millisecond. */
+    /* Rows have milliseconds. */
     assert_true(fabs(number_at(row, "/deadline_s") - due) < 0.001);
     held_end(&held);
     return true;
 }
 
-static void F33_a_pause_holds_the_next_phase_and_the_deadline(void **state)
+static void F33_pause_holds_the_next_phase_and_the_deadline(void **state)
 {
     unsigned long limit_ms = suite_rounds(SUITE_SANITIZED ? 1500 : 700, 4000);
     const char *go = stage_path("go");
@@ -302,7 +306,7 @@ static void F33_a_pause_holds_the_next_phase_and_the_deadline(void **state)
 
 #define FIVE 5
 
-/* Five tasks that note when they begin and end. */
+/* Five tasks that record when they start and end. */
 static void plan_five(const char *recommended, const char *before)
 {
     const char *player =
@@ -324,7 +328,7 @@ static void plan_five(const char *recommended, const char *before)
                             recommended, player, field_coach("coach", "")));
 }
 
-/* How many were at work at once, as they noted it themselves. */
+/* Returns how many ran at once, by their own records. */
 static int most_at_once(void)
 {
     struct bl_text log = suite_read_file(stage_path("log"));
@@ -362,7 +366,7 @@ static void check_queued(const struct bl_json *status)
     assert_int_equal(queued, FIVE - 2);
 }
 
-static void F34_no_more_than_the_slots_run_at_once(void **state)
+static void F34_slots_limit_parallel_tasks(void **state)
 {
     struct held held = {0};
     const char *go = stage_path("go");
@@ -388,7 +392,7 @@ static void F34_no_more_than_the_slots_run_at_once(void **state)
     held_end(&held);
 }
 
-/* So many run at once, neither more nor fewer: each waits until it has company. */
+/* Checks that exactly this many run at once: each waits for the others. */
 static void check_recommended(const char *recommended, int most, const char *banner)
 {
     plan_five(recommended,
@@ -401,7 +405,7 @@ static void check_recommended(const char *recommended, int most, const char *ban
     assert_int_equal(most_at_once(), most);
 }
 
-static void F34_recommended_parallel_may_lower_and_never_raise(void **state)
+static void F34_recommended_parallel_can_only_lower(void **state)
 {
     (void)state;
     check_recommended("orchestration: {recommended_parallel: 1}\n", 1,
@@ -415,13 +419,11 @@ static void F34_recommended_parallel_8_leaves_2(void **state)
                       "2 at once (recommended_parallel 8, limits.parallel 2)");
 }
 
-SUITE(limits, FIELD(F30_without_settings_it_is_2400_everywhere),
-      FIELD(F30_45_minutes_times_2_are_5400_everywhere),
-      FIELD(F30_what_is_multiplied_is_what_fires), FIELD(F31_a_turn_is_not_begun_without_its_time),
-      FIELD(F32_a_deadline_can_be_moved_while_it_runs),
-      FIELD(F32_no_deadline_is_moved_past_that_of_the_feature),
-      FIELD(F32_a_task_that_has_ended_gets_no_more_time),
-      FIELD(F33_a_pause_holds_the_next_phase_and_the_deadline),
-      FIELD(F34_no_more_than_the_slots_run_at_once),
-      FIELD(F34_recommended_parallel_may_lower_and_never_raise),
-      FIELD(F34_recommended_parallel_8_leaves_2));
+SUITE(limits, FIELD(F30_default_deadline_is_2400_everywhere),
+      FIELD(F30_45_minutes_times_2_are_5400_everywhere), FIELD(F30_multiplied_deadline_fires),
+      FIELD(F31_turn_does_not_start_without_enough_time),
+      FIELD(F32_deadline_of_a_running_task_can_be_moved),
+      FIELD(F32_deadline_cannot_exceed_that_of_the_feature),
+      FIELD(F32_ended_task_cannot_be_extended),
+      FIELD(F33_pause_holds_the_next_phase_and_the_deadline), FIELD(F34_slots_limit_parallel_tasks),
+      FIELD(F34_recommended_parallel_can_only_lower), FIELD(F34_recommended_parallel_8_leaves_2));

@@ -1,4 +1,4 @@
-/* What the tasks of a wave come to together: the result branch, conflicts, the gate. */
+/* Merging the tasks of a wave: the result branch, conflicts, the gate. */
 #include "field.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@ static const char *of_row(const struct bl_json *envelope, const char *task, cons
     return stage_text_at(field_row(envelope, task), pointer);
 }
 
-/* The prompt that a Player got in that turn; field_player's are kept by `keep_prompt`. */
+/* Returns the Player's prompt of that turn; `keep_prompt` stores those of field_player. */
 static const char *prompt_of(const char *task, int turn)
 {
     struct bl_text text =
@@ -39,8 +39,8 @@ static const char *output_of(const char *command)
 
 /* ---- F40 ------------------------------------------------------------------------------------- */
 
-/* All that is the user's: every file of the checkout with mode, time and bytes, the index, HEAD,
- * branches, the stash, their logs, settings and hooks. */
+/* Returns a checksum of everything of the user's: every file of the checkout with mode, time and
+ * contents, the index, HEAD, branches, the stash, their logs, settings and hooks. */
 static const char *checkout_sums(void)
 {
     return output_of(
@@ -58,7 +58,7 @@ static const char *checkout_sums(void)
         "2>/dev/null; done\n");
 }
 
-/* A checkout in which somebody is at work. */
+/* Makes a checkout with work in progress. */
 static void make_busy_checkout(void)
 {
     field_write("stashed.txt", "one\n");
@@ -78,12 +78,12 @@ static void make_busy_checkout(void)
     field_write("B.txt", "mine, and in the way\n");
 }
 
-static void F40_the_result_has_both_and_the_checkout_nothing(void **state)
+static void F40_result_has_both_tasks_and_the_checkout_is_unchanged(void **state)
 {
     struct held held = {0};
     const char *go = stage_path("go");
     (void)state;
-    /* B is ready long before A. */
+    /* B ends long before A. */
     field_pair(
         field_player("player", stage_printf("[ $BELAY_TASK = B ] || until [ -e %s ]; do sleep "
                                             "0.02; done",
@@ -123,7 +123,7 @@ static void F40_the_result_has_both_and_the_checkout_nothing(void **state)
 
 #define RESOLVE "printf 'before\\nA and B\\nafter\\n' > shared.txt"
 
-/* Both write the same line; where somebody else has, B does `resolve`. */
+/* Both write the same line; if another task's line is there, B runs `resolve`. */
 static const char *conflict_player(const char *resolve)
 {
     return field_player(
@@ -138,7 +138,7 @@ static void plan_conflict(const char *resolve, const char *limits)
     field_pair(conflict_player(resolve), field_coach("coach", ""), limits, "");
 }
 
-static void F41_a_conflict_gets_a_merge_turn(void **state)
+static void F41_conflict_gets_a_merge_turn(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -175,7 +175,7 @@ static void F41_a_conflict_gets_a_merge_turn(void **state)
     held_end(&held);
 }
 
-/* Two merge turns that came to nothing: the first's work stands, the second's branch too. */
+/* Two merge turns without success: the first task's work stays, and the second's branch is kept. */
 static void check_unresolved(struct held *held)
 {
     const struct bl_json *envelope = field_end_of(held, 1);
@@ -194,13 +194,13 @@ static void check_unresolved(struct held *held)
     assert_string_equal(field_git_output("rev-list --first-parent --count "
                                          "main..belay/FEAT/_result"),
                         "1");
-    /* As it was approved; the worktree may be in the middle of the merge. */
+    /* The branch is as it was approved; the worktree may be in the middle of the merge. */
     assert_string_equal(field_git_output("show belay/FEAT/B:shared.txt"), "before\nB\nafter");
     assert_string_equal(field_git_output("log --format=%s main..belay/FEAT/B"),
                         "belay: FEAT/B turn 1");
 }
 
-static void F41_one_that_is_never_resolved_stays_on_its_branch(void **state)
+static void F41_unresolved_conflict_stays_on_its_branch(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -209,11 +209,11 @@ static void F41_one_that_is_never_resolved_stays_on_its_branch(void **state)
     check_unresolved(&held);
     held_end(&held);
     assert_non_null(strstr(prompt_of("B", 2), "- shared.txt\n"));
-    /* Why the first did not do. */
+    /* Why the first merge turn was not enough. */
     assert_non_null(strstr(prompt_of("B", 3), "conflict markers"));
     assert_non_null(strstr(prompt_of("B", 3), "- shared.txt\n"));
 
-    /* Somebody who knows how goes on where it was left. */
+    /* A Player that can resolve it continues where the last one stopped. */
     conflict_player(RESOLVE);
     FEATURE_START(&held, "resume", "FEAT");
     assert_string_equal(of_row(field_end_of(&held, 0), "B", "/state"), "completed");
@@ -239,7 +239,7 @@ static void F41_merge_turns_that_time_out_count(void **state)
 }
 
 /* `belay cancel` finds a task in the list of running work, also during its merge turn. */
-static void F41_a_merge_turn_is_stopped_by_the_id_of_its_task(void **state)
+static void F41_merge_turn_is_cancelled_by_its_task_id(void **state)
 {
     struct held held = {0};
     struct run run;
@@ -262,12 +262,12 @@ static void F41_a_merge_turn_is_stopped_by_the_id_of_its_task(void **state)
 
 #define TAIL "the roof leaks"
 
-/* Three tasks and a gate; B does `mend` in its merge turns. */
-static void plan_gate(const char *gate, const char *mend, const char *more)
+/* Three tasks and a gate; B runs `fix` in its merge turns. */
+static void plan_gate(const char *gate, const char *fix, const char *more)
 {
     const char *player =
         field_player("player", stage_printf("%s\nif [ $BELAY_TURN -gt 1 ]; then\n%s\nexit 0\nfi",
-                                            keep_prompt(), mend));
+                                            keep_prompt(), fix));
     field_write("gate.sh", gate);
     field_task("A", "");
     field_task("B", "");
@@ -284,15 +284,15 @@ static void plan_gate(const char *gate, const char *mend, const char *more)
     field_commit();
 }
 
-/* Red for A and B together, unless B has been mended. */
+/* Returns a gate that fails with A and B together, unless B is fixed. */
 static const char *roof_gate(void)
 {
-    return "[ -e A.txt ] && [ -e B.txt ] && ! grep -q mended B.txt || exit 0\n"
+    return "[ -e A.txt ] && [ -e B.txt ] && ! grep -q fixed B.txt || exit 0\n"
            "for i in 1 2 3 4 5; do echo \"house $i\"; done\n"
            "echo '" TAIL "' >&2\nexit 1\n";
 }
 
-/* Every commit that the result ever was at is green. */
+/* Checks that every commit that the result branch ever pointed to passes the gate. */
 static void check_never_red(size_t count)
 {
     const char *tips = field_git_output("log -g --format=%H belay/FEAT/_result");
@@ -305,7 +305,7 @@ static void check_never_red(size_t count)
     assert_int_equal(seen, count);
 }
 
-static void F42_whoever_turns_the_gate_red_fails_alone(void **state)
+static void F42_task_that_breaks_the_gate_fails_alone(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -326,7 +326,7 @@ static void F42_whoever_turns_the_gate_red_fails_alone(void **state)
     assert_null(strstr(prompt_of("B", 1), TAIL));
     assert_non_null(strstr(prompt_of("B", 2), TAIL));
     assert_non_null(strstr(prompt_of("B", 3), TAIL));
-    /* Those that blame somebody blame B. */
+    /* All events that blame a task blame B. */
     assert_int_equal(field_count(&held, "gate_ended", "B"), 3);
     assert_int_equal(field_count(&held, "gate_ended", "A"), 0);
     assert_int_equal(field_count(&held, "gate_ended", "C"), 0);
@@ -338,17 +338,17 @@ static void F42_whoever_turns_the_gate_red_fails_alone(void **state)
     held_end(&held);
 }
 
-static void F42_a_merge_turn_can_mend_it(void **state)
+static void F42_merge_turn_can_fix_the_gate(void **state)
 {
     struct held held = {0};
     (void)state;
-    plan_gate(roof_gate(), "echo mended > B.txt", "");
+    plan_gate(roof_gate(), "echo fixed > B.txt", "");
     FEATURE_START(&held, "run", "FEAT");
     const struct bl_json *envelope = field_end_of(&held, 0);
     for (char id[] = "A"; id[0] <= 'C'; id[0]++)
         assert_string_equal(of_row(envelope, id, "/state"), "completed");
     assert_int_equal(field_count(&held, "task_turn_started", "B"), 2);
-    assert_string_equal(field_git_output("show belay/FEAT/_result:B.txt"), "mended");
+    assert_string_equal(field_git_output("show belay/FEAT/_result:B.txt"), "fixed");
     assert_string_equal(field_git_output("log --first-parent --reverse --format=%s "
                                          "main..belay/FEAT/_result"),
                         "belay: merge FEAT/A\nbelay: merge FEAT/B\nbelay: merge FEAT/C");
@@ -356,7 +356,7 @@ static void F42_a_merge_turn_can_mend_it(void **state)
     held_end(&held);
 }
 
-static void F42_a_gate_that_did_not_run_leaves_the_wave_unverified(void **state)
+static void F42_absent_gate_leaves_the_wave_unverified(void **state)
 {
     (void)state;
     plan_gate("exit 5\n", "", "");
@@ -370,7 +370,7 @@ static void F42_a_gate_that_did_not_run_leaves_the_wave_unverified(void **state)
     assert_int_equal(stage_number_at(status, "/counts/completed"), 3);
     assert_non_null(strstr(FEATURE_RUN(0, "status", "FEAT")->out, "unverified"));
     assert_non_null(strstr(FEATURE_RUN(0, "report", "FEAT")->out, "unverified"));
-    /* The result of a run that has nothing left to do says it too. */
+    /* The result of a run without remaining work reports it too. */
     run = FEATURE_RUN(0, "run", "FEAT", "--output-format", "json");
     runner_check_schema("feature", run->out);
     const struct bl_json *again = stage_json(run->out);
@@ -381,7 +381,7 @@ static void F42_a_gate_that_did_not_run_leaves_the_wave_unverified(void **state)
                         "A.txt B.txt C.txt ");
 }
 
-static void F42_a_gate_red_before_the_wave_is_blamed_on_no_task(void **state)
+static void F42_gate_that_failed_before_the_wave_blames_no_task(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -389,7 +389,7 @@ static void F42_a_gate_red_before_the_wave_is_blamed_on_no_task(void **state)
     FEATURE_START(&held, "run", "FEAT");
     const struct bl_json *envelope = field_end_of(&held, 1);
     assert_string_equal(stage_text_at(envelope, "/state"), "failed");
-    assert_non_null(strstr(stage_text_at(envelope, "/error/message"), "red before this wave"));
+    assert_non_null(strstr(stage_text_at(envelope, "/error/message"), "failed before this wave"));
     for (char id[] = "A"; id[0] <= 'C'; id[0]++) {
         assert_string_equal(of_row(envelope, id, "/state"), "approved");
         assert_int_equal(field_count(&held, "task_turn_started", id), 1);
@@ -400,11 +400,9 @@ static void F42_a_gate_red_before_the_wave_is_blamed_on_no_task(void **state)
     held_end(&held);
 }
 
-SUITE(merge, FIELD(F40_the_result_has_both_and_the_checkout_nothing),
-      FIELD(F41_a_conflict_gets_a_merge_turn),
-      FIELD(F41_one_that_is_never_resolved_stays_on_its_branch),
-      FIELD(F41_merge_turns_that_time_out_count),
-      FIELD(F41_a_merge_turn_is_stopped_by_the_id_of_its_task),
-      FIELD(F42_whoever_turns_the_gate_red_fails_alone), FIELD(F42_a_merge_turn_can_mend_it),
-      FIELD(F42_a_gate_that_did_not_run_leaves_the_wave_unverified),
-      FIELD(F42_a_gate_red_before_the_wave_is_blamed_on_no_task));
+SUITE(merge, FIELD(F40_result_has_both_tasks_and_the_checkout_is_unchanged),
+      FIELD(F41_conflict_gets_a_merge_turn), FIELD(F41_unresolved_conflict_stays_on_its_branch),
+      FIELD(F41_merge_turns_that_time_out_count), FIELD(F41_merge_turn_is_cancelled_by_its_task_id),
+      FIELD(F42_task_that_breaks_the_gate_fails_alone), FIELD(F42_merge_turn_can_fix_the_gate),
+      FIELD(F42_absent_gate_leaves_the_wave_unverified),
+      FIELD(F42_gate_that_failed_before_the_wave_blames_no_task));

@@ -1,4 +1,4 @@
-/* What is wrong from the start, or goes wrong around a run: refused, or lived with, and said. */
+/* Errors at the start and around a run: refused, or tolerated and reported. */
 #include "scenes.h"
 
 #include <dirent.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- Nothing begins -------------------------------------------------------------------------- */
+/* ---- Refused at the start -------------------------------------------------------------------- */
 
-/* What a refusal leaves as it was. */
+/* Returns a summary of everything that a refusal must not change. */
 static const char *look_around(void)
 {
     return scene_shell("git for-each-ref 2>&1; git worktree list --porcelain 2>&1; "
@@ -16,7 +16,8 @@ static const char *look_around(void)
                        "| sort; true");
 }
 
-/* `run NAME` is refused: exit 1, kind feature, with these words; nothing is started or changed. */
+/* Expects that `run NAME` is refused with exit code 1, kind feature and these words, and that
+ * nothing is started or changed. */
 static void expect_refused(const char *name, const char *const *environment, const char *message,
                            const char *hint)
 {
@@ -44,7 +45,7 @@ static void plan_pair(void)
     field_pair(field_player("player", ""), field_coach("coach", ""), "", "");
 }
 
-static void no_git_and_an_old_one_are_refused(void **state)
+static void missing_or_old_git_is_refused(void **state)
 {
     const char *path = stage_printf("PATH=%s", stage_path("bin"));
     const char *const environment[] = {path, NULL};
@@ -57,7 +58,7 @@ static void no_git_and_an_old_one_are_refused(void **state)
     expect_refused("FEAT", environment, "2.37.9", "2.38");
 }
 
-static void no_repository_a_bare_one_and_an_empty_one_are_refused(void **state)
+static void missing_bare_or_empty_repository_is_refused(void **state)
 {
     (void)state;
     plan_pair();
@@ -76,7 +77,7 @@ static void no_repository_a_bare_one_and_an_empty_one_are_refused(void **state)
     expect_refused("FEAT", NULL, "bare", "");
 }
 
-static void branches_where_ours_must_be_are_refused(void **state)
+static void branches_in_belays_place_are_refused(void **state)
 {
     (void)state;
     plan_pair();
@@ -92,12 +93,12 @@ static void branches_where_ours_must_be_are_refused(void **state)
     FEATURE_RUN(0, "run", "FEAT");
 }
 
-static void a_worktree_in_our_place_is_refused_and_kept_aside_by_fresh(void **state)
+static void worktree_in_belays_place_is_refused_and_moved_aside_by_fresh(void **state)
 {
     struct held held = {0};
     (void)state;
     plan_pair();
-    /* A folder of somebody's, and a worktree of a branch that is not ours. */
+    /* A user's folder, and a worktree of another branch. */
     field_write(".belay/worktrees/FEAT/A/mine.txt", "mine\n");
     expect_refused("FEAT", NULL, "worktrees/FEAT/A", "--fresh");
     scene_shell("rm -r .belay/worktrees");
@@ -127,7 +128,7 @@ static void expect_choice_refused(const char *verb, const char *option, const ch
         assert_string_equal(stage_text_at(envelope, "/error/hint"), hint);
 }
 
-static void tasks_that_cannot_be_chosen_are_refused(void **state)
+static void invalid_task_selection_is_refused(void **state)
 {
     (void)state;
     plan_pair();
@@ -144,18 +145,18 @@ static void tasks_that_cannot_be_chosen_are_refused(void **state)
     expect_choice_refused("run", "--task", "C", 2, "C depends on A, which is not completed",
                           "add --task A");
     expect_choice_refused("run", "--task", "X", 2, "FEAT has no task 'X'", NULL);
-    expect_choice_refused("run", "--base", "nowhere", 1, "there is no commit 'nowhere'",
+    expect_choice_refused("run", "--base", "nowhere", 1, "no commit 'nowhere'",
                           "name a branch, a tag or a commit of this repository");
     assert_false(stage_exists(".belay/worktrees"));
     FEATURE_RUN(0, "run", "FEAT", "--task", "A");
-    expect_choice_refused("retry", NULL, "A", 1, "A is merged already",
-                          "its work is in belay/FEAT/_result");
+    expect_choice_refused("retry", NULL, "A", 1, "A is already merged",
+                          "its work is on belay/FEAT/_result");
     FEATURE_RUN(0, "resume", "FEAT", "--task", "C");
 }
 
-/* ---- It goes on, and says so ----------------------------------------------------------------- */
+/* ---- Tolerated and reported ------------------------------------------------------------------ */
 
-static void a_refused_run_shows_the_warnings_of_its_plan(void **state)
+static void refused_run_shows_the_warnings_of_its_plan(void **state)
 {
     static struct run run;
     (void)state;
@@ -165,14 +166,14 @@ static void a_refused_run_shows_the_warnings_of_its_plan(void **state)
     RUN(&run, "feature", "validate", ".belay/features/OTHER.yaml", "--json");
     const struct bl_json *envelope = stage_answer(&run, "feature-validate", 0);
     const char *message = stage_text_at(envelope, "/warnings/0/message");
-    scene_expect(message, "the file's name is OTHER");
+    scene_expect(message, "the file is named OTHER");
     RUN(&run, "feature", "run", ".belay/features/OTHER.yaml", "--require-clean", "--json");
     envelope = stage_answer(&run, "feature", 1);
     assert_int_equal(stage_size_at(envelope, "/plan_errors"), 0);
     assert_string_equal(stage_text_at(envelope, "/warnings/0/message"), message);
 }
 
-static void a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal(void **state)
+static void dirty_checkout_is_a_warning_and_with_require_clean_an_error(void **state)
 {
     struct held held = {0};
     static struct run run;
@@ -183,24 +184,24 @@ static void a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal(void 
     RUN(&run, "feature", "run", "FEAT", "--require-clean", "--json");
     const struct bl_json *envelope = stage_answer(&run, "feature", 1);
     assert_string_equal(stage_text_at(envelope, "/error/kind"), "feature");
-    scene_expect(stage_text_at(envelope, "/error/message"), "2 files");
+    scene_expect(stage_text_at(envelope, "/error/message"), "2 uncommitted files");
     scene_expect(stage_text_at(envelope, "/error/hint"), "--require-clean");
     assert_false(stage_exists(".belay/worktrees"));
     envelope = scene_run(&held, "run", 0);
     scene_expect(stage_text_at(field_event(&held, "warning", NULL, 0), "/message"),
-                 "2 files of the checkout are not in the base");
+                 "2 uncommitted files of the checkout are not in the base");
     assert_int_equal(stage_size_at(envelope, "/warnings"), 1);
     assert_string_equal(scene_shell("cat README.md new.txt"), "changed\nnew\n");
     assert_string_equal(field_git_output("show belay/FEAT/_result:README.md"), "hello");
     held_end(&held);
 }
 
-static void a_worktree_that_is_gone_is_made_again(void **state)
+static void missing_worktree_is_restored(void **state)
 {
     struct held held = {0}, again = {0};
     (void)state;
     const char *mark = stage_path("seats/ready");
-    /* Turn 1 is committed, in turn 2 it is cut off with a file that is not. */
+    /* Turn 1 is committed; turn 2 is cut off with an uncommitted file. */
     scene_one(
         field_player("player", stage_printf("[ $BELAY_TURN = 1 ] && echo kept > kept.txt\n"
                                             "[ $BELAY_TURN = 2 ] && { echo x > lost.txt; touch %s; "
@@ -218,7 +219,7 @@ static void a_worktree_that_is_gone_is_made_again(void **state)
     scene_shell("rm -rf .belay/worktrees/FEAT/A");
     scene_row(scene_run(&again, "resume", 0), "A", "completed", "approved");
     const char *warning = stage_text_at(field_event(&again, "warning", "A", 0), "/message");
-    scene_expect(warning, "gone");
+    scene_expect(warning, "missing");
     scene_expect(warning, "lost");
     const char *files = field_git_output("ls-tree -r --name-only belay/FEAT/_result");
     scene_expect(files, "kept.txt");
@@ -227,11 +228,11 @@ static void a_worktree_that_is_gone_is_made_again(void **state)
     held_end(&again);
 }
 
-static void submodules_that_cannot_be_filled_leave_verification_absent(void **state)
+static void unavailable_submodules_leave_verification_absent(void **state)
 {
     struct held held = {0};
     (void)state;
-    /* A commit that is nowhere on this machine. */
+    /* A commit that does not exist on this machine. */
     field_write(".gitmodules", "[submodule \"far\"]\n\tpath = far\n"
                                "\turl = https://far.invalid/far.git\n");
     scene_shell("mkdir far");
@@ -248,9 +249,9 @@ static void submodules_that_cannot_be_filled_leave_verification_absent(void **st
     held_end(&held);
 }
 
-/* ---- Players that go wrong ------------------------------------------------------------------- */
+/* ---- Players that break the rules ------------------------------------------------------------ */
 
-/* In turn 2 each does what must not be, and in turn 3 what it is told: the way back. */
+/* In turn 2 each breaks a rule, and in turn 3 it follows the way back in its feedback. */
 static const struct {
     const char *task;
     const char *wrong;
@@ -267,7 +268,7 @@ static const struct {
 
 static size_t write_wrong_players(const char *ids[])
 {
-    /* Fifty thousand files take their time. */
+    /* Fifty thousand files take time. */
     size_t count = suite_rounds(3, BL_COUNT(wrong_players));
     for (size_t i = 0; i < count; i++) {
         ids[i] = wrong_players[i].task;
@@ -283,7 +284,7 @@ static size_t write_wrong_players(const char *ids[])
     return count;
 }
 
-static void what_a_player_must_not_do_is_not_committed_and_not_judged(void **state)
+static void forbidden_changes_are_neither_committed_nor_judged(void **state)
 {
     const char *ids[BL_COUNT(wrong_players) + 1] = {0};
     struct held held = {0};
@@ -313,7 +314,7 @@ static void what_a_player_must_not_do_is_not_committed_and_not_judged(void **sta
     held_end(&held);
 }
 
-static void a_malformed_result_is_ignored_with_a_minor_issue(void **state)
+static void malformed_result_is_ignored_with_a_minor_issue(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -332,15 +333,15 @@ static void a_malformed_result_is_ignored_with_a_minor_issue(void **state)
     scene_row(scene_run(&held, "run", 0), "A", "completed", "approved");
     scene_expect(scene_file("seats/2.prompt"), "\n1. minor (claims): ");
     scene_expect(scene_file("seats/coach-1.prompt"), "- minor: ");
-    scene_expect(scene_file("seats/coach-1.prompt"), "gave no result that could be read");
+    scene_expect(scene_file("seats/coach-1.prompt"), "without a readable result");
     held_end(&held);
 }
 
-static void a_seat_that_cannot_start_is_an_error_at_once(void **state)
+static void seat_that_cannot_start_is_an_error_at_once(void **state)
 {
     struct held held = {0};
     (void)state;
-    /* There, and executable: only starting it shows what is wrong. */
+    /* It exists and is executable: only starting it shows the error. */
     const char *broken = stage_path("seats/broken");
     scene_shell(
         stage_printf("printf '#!/no/such/interpreter\\n' > %s && chmod +x %s", broken, broken));
@@ -362,13 +363,13 @@ static void a_seat_that_cannot_start_is_an_error_at_once(void **state)
 
 /* ---- Full disks ------------------------------------------------------------------------------ */
 
-/* A small disk can be mounted for this process alone? */
+/* Returns whether a small disk can be mounted for this process alone. */
 static bool can_mount(void)
 {
     return system("unshare -rm sh -c 'mount -t tmpfs -o size=64k none /mnt' 2>/dev/null") == 0;
 }
 
-/* Runs shell lines where mounting is allowed; $B is the program. What they wrote. */
+/* Runs shell lines where mounting is allowed; $B is the program. Returns their output. */
 static const char *in_own_mounts(const char *lines)
 {
     const char *script = stage_path("seats/mounted.sh");
@@ -379,13 +380,13 @@ static const char *in_own_mounts(const char *lines)
     return scene_shell(stage_printf("unshare -rm sh -e %s", script));
 }
 
-static void a_full_disk_below_the_store_stops_all_and_keeps_old_records(void **state)
+static void full_store_disk_stops_everything_and_keeps_old_records(void **state)
 {
     (void)state;
     if (!can_mount())
         suite_skip("needs the right to mount");
     const char *disk = stage_path("disk");
-    /* The Player of A fills the disk, and waits with the one of B for what comes of it. */
+    /* The Player of A fills the disk, and waits with that of B for the result. */
     field_pair(
         field_player("player", stage_printf("if [ ! -f %s/free ]; then\n[ $BELAY_TASK = B ] || "
                                             "dd if=/dev/zero of=%s/fill bs=4k 2>/dev/null\n"
@@ -401,9 +402,9 @@ static void a_full_disk_below_the_store_stops_all_and_keeps_old_records(void **s
         "rm ../disk/fill; touch ../seats/free; $B feature run FEAT --json > ../again\n",
         stage_path("")));
     assert_string_equal(out, "exit 1\nexit 1\n");
-    scene_expect(scene_file("err"), "not saved: what became of A (cancelled), B (cancelled)");
+    scene_expect(scene_file("err"), "not saved: the state of A (cancelled), B (cancelled)");
     scene_expect(scene_file("err"), "no space left");
-    /* What was there before is: begun, and not ended. */
+    /* Earlier records remain: started, not ended. */
     const struct bl_json *status = stage_json(scene_file("status"));
     scene_row(status, "A", "interrupted", "interrupted");
     assert_string_equal(stage_text_at(stage_json(scene_file("json")), "/error/kind"), "filesystem");
@@ -412,14 +413,14 @@ static void a_full_disk_below_the_store_stops_all_and_keeps_old_records(void **s
     scene_row(again, "B", "completed", "approved");
 }
 
-/* Fills the disk that holds the index of its worktree; what it wrote itself is fine. */
+/* Fills the disk of its worktree's index; its own files are complete. */
 #define FULL_INDEX                                                                                 \
     "[ $BELAY_TASK = A ] || return 0\n"                                                            \
     "index=$(git rev-parse --git-dir)\n"                                                           \
     "cp -a $index ../index.copy && mount -t tmpfs -o size=64k none $index\n"                       \
     "cp -a ../index.copy/. $index && dd if=/dev/zero of=$index/fill bs=1k 2>/dev/null\n"
 
-static void a_full_disk_below_a_worktree_is_that_tasks_error_alone(void **state)
+static void full_worktree_disk_fails_only_that_task(void **state)
 {
     (void)state;
     if (!can_mount())
@@ -454,10 +455,11 @@ static void a_full_disk_below_a_worktree_is_that_tasks_error_alone(void **state)
     "smoke_gates: {after_wave: 9, command: make}\n"                                                \
     "belay:\n"                                                                                     \
     "  player: {acp: some}\n"                                                                      \
+    "  coach: {command: ['true']}\n"                                                               \
     "  limitz: {}\n"                                                                               \
     "  verify: {commands: ['']}\n"
 
-/* Each is `FILE:LINE: CODE message`, with three suggestions at most. */
+/* Checks that each is `FILE:LINE: CODE message`, with at most three suggestions. */
 static void check_plan_errors(const struct bl_json *envelope, const char *err)
 {
     assert_int_equal(stage_size_at(envelope, "/plan_errors"), 12);
@@ -477,7 +479,7 @@ static void check_plan_errors(const struct bl_json *envelope, const char *err)
     }
 }
 
-static void F38_twelve_faults_are_told_at_once_and_nothing_starts(void **state)
+static void F38_twelve_errors_are_reported_at_once_and_nothing_starts(void **state)
 {
     static struct run run;
     (void)state;
@@ -500,7 +502,7 @@ static void F38_twelve_faults_are_told_at_once_and_nothing_starts(void **state)
     assert_int_equal(scene_files(stage_path("data/belay/*")), 0);
 }
 
-static void a_malformed_plan_is_told_with_its_place(void **state)
+static void malformed_plan_is_reported_with_its_place(void **state)
 {
     static const char *const plans[][2] = {
         {"id: FEAT\nname: [one\ntasks: {\n", "FEAT.yaml:3: E01 "},
@@ -515,14 +517,14 @@ static void a_malformed_plan_is_told_with_its_place(void **state)
         field_write(".belay/features/FEAT.yaml", plans[i][0]);
         scene_expect(FEATURE_RUN(2, "run", "FEAT")->err, plans[i][1]);
     }
-    /* One that is not there is missed by its name. */
+    /* An unknown feature is reported by name. */
     const struct run *run = FEATURE_RUN(2, "run", "FEET");
     scene_expect(run->err, "E01");
     scene_expect(run->err, "Did you mean 'FEAT'?");
     assert_int_equal(scene_files(stage_path("data/belay/*")), 0);
 }
 
-/* Of each plan, what is wrong with it: that its task files are not here. */
+/* Checks that each plan is reported for its missing task files. */
 static void validate_one(const char *name)
 {
     static struct run run;
@@ -537,13 +539,13 @@ static void validate_one(const char *name)
     size_t count = 0;
     while (bl_text_split(&rest, '\n', &file))
         if (bl_text_ends_with(file, BL_TEXT(".md"))) {
-            scene_expect(run.out, stage_printf("there is no file %s\"", stage_keep(file)));
+            scene_expect(run.out, stage_printf("no such file: %s\"", stage_keep(file)));
             count++;
         }
     assert_true(count > 0);
 }
 
-static void all_plans_of_the_suite_are_reported_on_by_validate(void **state)
+static void validate_reports_on_all_plans_of_the_suite(void **state)
 {
     const char *shared = suite_shared("suites/features");
     size_t count = 0;
@@ -562,20 +564,18 @@ static void all_plans_of_the_suite_are_reported_on_by_validate(void **state)
     assert_true(count >= 20);
 }
 
-SUITE(refuse, FIELD(no_git_and_an_old_one_are_refused),
-      FIELD(no_repository_a_bare_one_and_an_empty_one_are_refused),
-      FIELD(branches_where_ours_must_be_are_refused),
-      FIELD(tasks_that_cannot_be_chosen_are_refused),
-      FIELD(a_worktree_in_our_place_is_refused_and_kept_aside_by_fresh),
-      FIELD(a_refused_run_shows_the_warnings_of_its_plan),
-      FIELD(a_dirty_checkout_is_a_warning_and_with_require_clean_a_refusal),
-      FIELD(a_worktree_that_is_gone_is_made_again),
-      FIELD(submodules_that_cannot_be_filled_leave_verification_absent),
-      FIELD(what_a_player_must_not_do_is_not_committed_and_not_judged),
-      FIELD(a_malformed_result_is_ignored_with_a_minor_issue),
-      FIELD(a_seat_that_cannot_start_is_an_error_at_once),
-      FIELD(a_full_disk_below_the_store_stops_all_and_keeps_old_records),
-      FIELD(a_full_disk_below_a_worktree_is_that_tasks_error_alone),
-      FIELD(F38_twelve_faults_are_told_at_once_and_nothing_starts),
-      FIELD(a_malformed_plan_is_told_with_its_place),
-      FIELD(all_plans_of_the_suite_are_reported_on_by_validate));
+SUITE(refuse, FIELD(missing_or_old_git_is_refused),
+      FIELD(missing_bare_or_empty_repository_is_refused),
+      FIELD(branches_in_belays_place_are_refused), FIELD(invalid_task_selection_is_refused),
+      FIELD(worktree_in_belays_place_is_refused_and_moved_aside_by_fresh),
+      FIELD(refused_run_shows_the_warnings_of_its_plan),
+      FIELD(dirty_checkout_is_a_warning_and_with_require_clean_an_error),
+      FIELD(missing_worktree_is_restored), FIELD(unavailable_submodules_leave_verification_absent),
+      FIELD(forbidden_changes_are_neither_committed_nor_judged),
+      FIELD(malformed_result_is_ignored_with_a_minor_issue),
+      FIELD(seat_that_cannot_start_is_an_error_at_once),
+      FIELD(full_store_disk_stops_everything_and_keeps_old_records),
+      FIELD(full_worktree_disk_fails_only_that_task),
+      FIELD(F38_twelve_errors_are_reported_at_once_and_nothing_starts),
+      FIELD(malformed_plan_is_reported_with_its_place),
+      FIELD(validate_reports_on_all_plans_of_the_suite));

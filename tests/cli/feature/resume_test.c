@@ -28,7 +28,7 @@ static const char *read_text(const char *path)
 
 /* ---- Approved too late ----------------------------------------------------------------------- */
 
-/* A Coach that writes its verdict when it is told to stop. */
+/* A Coach that writes its verdict when it is stopped. */
 static void plan_late_coach(void)
 {
     const char *coach =
@@ -40,8 +40,7 @@ static void plan_late_coach(void)
                 "  verify: {commands: ['test -e A.txt']}\n");
 }
 
-/* Runs until the timer has stopped the Coach: with a longer one each time, where it has not come to
- * that. */
+/* Runs until the timer has stopped the Coach, each time with a longer timer. */
 static void time_out_the_coach(void)
 {
     for (unsigned i = 0;; i++) {
@@ -57,7 +56,7 @@ static void time_out_the_coach(void)
     }
 }
 
-static void F19_a_verdict_of_the_kill_grace_is_kept_and_adopted(void **state)
+static void F19_verdict_of_the_kill_grace_is_kept_and_adopted(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -79,7 +78,7 @@ static void F19_a_verdict_of_the_kill_grace_is_kept_and_adopted(void **state)
     held_end(&held);
 }
 
-static void F19_a_late_verdict_on_another_tree_is_not_adopted(void **state)
+static void F19_late_verdict_on_another_tree_is_not_adopted(void **state)
 {
     struct held held = {0};
     (void)state;
@@ -94,14 +93,14 @@ static void F19_a_late_verdict_on_another_tree_is_not_adopted(void **state)
     held_end(&held);
 }
 
-/* A resume that dies in the beginning of its attempt loses no verdict. */
-static void F19_a_late_verdict_outlives_another_death(void **state)
+/* A resume that dies at the start of its attempt loses no verdict. */
+static void F19_late_verdict_survives_another_death(void **state)
 {
     struct held killed = {0}, held = {0};
     (void)state;
     plan_late_coach();
     time_out_the_coach();
-    /* It cannot get to its worktree while another writes to the repository. */
+    /* It cannot reach its worktree while another process writes to the repository. */
     int lock = open(at("work/.git/belay.lock"), O_RDWR | O_CLOEXEC);
     assert_true(lock >= 0 && flock(lock, LOCK_EX) == 0);
     FEATURE_START(&killed, "resume", "FEAT");
@@ -123,9 +122,9 @@ static void F19_a_late_verdict_outlives_another_death(void **state)
     held_end(&held);
 }
 
-/* ---- Going on -------------------------------------------------------------------------------- */
+/* ---- Continuing ------------------------------------------------------------------------------ */
 
-static void F24_what_was_approved_before_a_kill_is_not_run_again(void **state)
+static void F24_task_approved_before_a_kill_does_not_run_again(void **state)
 {
     struct held killed = {0}, held = {0};
     (void)state;
@@ -156,7 +155,7 @@ static void F24_what_was_approved_before_a_kill_is_not_run_again(void **state)
     held_end(&held);
 }
 
-/* The n-th turn's issue; the second has what a careless hand would change. */
+/* Each turn has its own issue; the second contains text that must not be altered. */
 static const char *feedback_coach(void)
 {
     return field_seat(
@@ -214,8 +213,7 @@ static void F25_turn_four_has_the_feedback_of_turn_two(void **state)
     held_end(&next);
 }
 
-/* A Player that says what it has used, also when it is told to stop; a Coach that is never content.
- */
+/* A Player that reports its usage, also when it is stopped; and a Coach that never approves. */
 static void plan_costs(void)
 {
     const char *player = field_seat(
@@ -235,7 +233,7 @@ static void plan_costs(void)
     field_tasks("A", stage_printf("%s, grace: 10s", player), coach, "turns: 2,", "");
 }
 
-static void F26_a_turn_that_was_cut_off_does_not_count(void **state)
+static void F26_turn_that_was_cut_off_does_not_count(void **state)
 {
     struct held held = {0}, next = {0};
     (void)state;
@@ -273,9 +271,9 @@ static void F26_a_turn_that_was_cut_off_does_not_count(void **state)
     held_end(&next);
 }
 
-SUITE(resume, FIELD(F19_a_verdict_of_the_kill_grace_is_kept_and_adopted),
-      FIELD(F19_a_late_verdict_on_another_tree_is_not_adopted),
-      FIELD(F19_a_late_verdict_outlives_another_death),
-      FIELD(F24_what_was_approved_before_a_kill_is_not_run_again),
+SUITE(resume, FIELD(F19_verdict_of_the_kill_grace_is_kept_and_adopted),
+      FIELD(F19_late_verdict_on_another_tree_is_not_adopted),
+      FIELD(F19_late_verdict_survives_another_death),
+      FIELD(F24_task_approved_before_a_kill_does_not_run_again),
       FIELD(F25_turn_four_has_the_feedback_of_turn_two),
-      FIELD(F26_a_turn_that_was_cut_off_does_not_count));
+      FIELD(F26_turn_that_was_cut_off_does_not_count));

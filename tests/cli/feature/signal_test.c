@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A file below the stage, for a script. */
+/* Returns the path of a file below the stage, for a script. */
 static const char *at(const char *name)
 {
     return stage_path(name);
@@ -17,7 +17,7 @@ static void assert_none_lives(const char *const *tasks)
         assert_int_equal(field_processes(stage_printf("BELAY_TASK=%s", *tasks), NULL), 0);
 }
 
-/* Every receipt of an envelope says that nothing is left. */
+/* Checks that every receipt of an envelope has no survivors. */
 static void assert_no_survivors(const struct bl_json *envelope, size_t at_least)
 {
     size_t count = 0;
@@ -30,7 +30,7 @@ static void assert_no_survivors(const struct bl_json *envelope, size_t at_least)
 
 /* ---- Draining -------------------------------------------------------------------------------- */
 
-/* No phase begins after the drain has. */
+/* Checks that no phase starts after the drain has started. */
 static void assert_nothing_begins(const struct held *held)
 {
     size_t draining = field_line(held, field_event(held, "feature_draining", NULL, 0));
@@ -39,7 +39,7 @@ static void assert_nothing_begins(const struct held *held)
         assert_true(field_line(held, field_event(held, "phase_started", NULL, i)) < draining);
 }
 
-/* A sleeps on, B ends in the middle of the drain, C waits for a slot. */
+/* A sleeps, B ends in the middle of the drain, C waits for a slot. */
 static void drain_by(int number, const char *name, int exit_code)
 {
     unsigned long drain_ms = suite_rounds(300, 2000);
@@ -84,19 +84,19 @@ static void drain_by(int number, const char *name, int exit_code)
     held_end(&held);
 }
 
-static void F20_an_interrupt_drains_and_stops(void **state)
+static void F20_sigint_drains_and_stops(void **state)
 {
     (void)state;
     drain_by(SIGINT, "SIGINT", 130);
 }
 
-static void F20_a_termination_drains_and_stops(void **state)
+static void F20_sigterm_drains_and_stops(void **state)
 {
     (void)state;
     drain_by(SIGTERM, "SIGTERM", 143);
 }
 
-static void F21_what_ends_in_the_drain_is_kept(void **state)
+static void F21_phase_that_ends_during_the_drain_is_kept(void **state)
 {
     struct held held = {0}, next = {0};
     (void)state;
@@ -121,7 +121,7 @@ static void F21_what_ends_in_the_drain_is_kept(void **state)
                         stage_text_at(commit, "/commit"));
     assert_string_equal(stage_text_at(row, "/checkpoint/phase"), "between");
     assert_nothing_begins(&held);
-    /* Its phases were over: there was nothing to wait for any more. */
+    /* Its phases had ended: there was nothing left to wait for. */
     assert_true(field_time(field_event(&held, "feature_ended", NULL, 0)) - field_time(commit) < 8);
     FEATURE_START(&next, "resume", "FEAT");
     row = field_row(field_end_of(&next, 0), "A");
@@ -135,7 +135,7 @@ static void F21_what_ends_in_the_drain_is_kept(void **state)
     held_end(&next);
 }
 
-static void F22_a_second_interrupt_stops_at_once(void **state)
+static void F22_second_sigint_stops_at_once(void **state)
 {
     static const char *const tasks[] = {"A", "B", "C", NULL};
     struct held held = {0};
@@ -177,7 +177,7 @@ static void F22_a_second_interrupt_stops_at_once(void **state)
     held_end(&held);
 }
 
-/* ---- Whose it is ----------------------------------------------------------------------------- */
+/* ---- Ownership ------------------------------------------------------------------------------- */
 
 static void await_stopped(pid_t pid)
 {
@@ -193,7 +193,7 @@ static void await_stopped(pid_t pid)
     }
 }
 
-/* Stops the runner where it does not hold the store's lock, and lets its lease run out. */
+/* Stops the runner while it does not hold the store's lock, and lets its lease expire. */
 static void stop_past_lease(const struct held *held)
 {
     for (;;) {
@@ -206,7 +206,7 @@ static void stop_past_lease(const struct held *held)
     }
 }
 
-static void F27_a_ghost_writes_nothing(void **state)
+static void F27_former_owner_writes_nothing(void **state)
 {
     struct held ghost = {0}, heir = {0};
     (void)state;
@@ -231,7 +231,7 @@ static void F27_a_ghost_writes_nothing(void **state)
     kill(ghost.pid, SIGCONT);
     const struct bl_json *envelope = field_end_of(&ghost, 1);
     assert_int_equal(field_count(&ghost, "stale_write_refused", NULL), 1);
-    /* What it could not save it does not tell. */
+    /* It does not tell what it could not save. */
     assert_int_equal(field_count(&ghost, "task_ended", NULL), 0);
     assert_int_equal(field_count(&ghost, "checkpoint_saved", NULL), 0);
     assert_string_equal(records_all(), before);
@@ -243,7 +243,7 @@ static void F27_a_ghost_writes_nothing(void **state)
     held_end(&heir);
 }
 
-static void F28_a_living_owner_is_named_and_a_reused_pid_is_not_taken_for_it(void **state)
+static void F28_live_owner_is_named_and_a_reused_pid_is_not_mistaken_for_it(void **state)
 {
     struct held held = {0}, next = {0};
     (void)state;
@@ -263,7 +263,7 @@ static void F28_a_living_owner_is_named_and_a_reused_pid_is_not_taken_for_it(voi
     kill(held.pid, SIGKILL);
     held_wait(&held);
     field_await_processes("BELAY_TASK=A", 0);
-    /* Its number is now ours, as far as the store knows. */
+    /* In the store, its pid is now this test's. */
     assert_true(records_change(stage_printf("UPDATE feature_lease SET pid = %d", (int)getpid())));
     double from = field_now();
     FEATURE_START(&next, "run", "FEAT");
@@ -276,7 +276,7 @@ static void F28_a_living_owner_is_named_and_a_reused_pid_is_not_taken_for_it(voi
     held_end(&next);
 }
 
-SUITE(signal, FIELD(F20_an_interrupt_drains_and_stops), FIELD(F20_a_termination_drains_and_stops),
-      FIELD(F21_what_ends_in_the_drain_is_kept), FIELD(F22_a_second_interrupt_stops_at_once),
-      FIELD(F27_a_ghost_writes_nothing),
-      FIELD(F28_a_living_owner_is_named_and_a_reused_pid_is_not_taken_for_it));
+SUITE(signal, FIELD(F20_sigint_drains_and_stops), FIELD(F20_sigterm_drains_and_stops),
+      FIELD(F21_phase_that_ends_during_the_drain_is_kept), FIELD(F22_second_sigint_stops_at_once),
+      FIELD(F27_former_owner_writes_nothing),
+      FIELD(F28_live_owner_is_named_and_a_reused_pid_is_not_mistaken_for_it));

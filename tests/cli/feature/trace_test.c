@@ -11,7 +11,7 @@
 
 /* ---- After a stop ---------------------------------------------------------------------------- */
 
-/* All of a worktree, byte by byte and moment by moment: files, index, HEAD, branch. */
+/* Returns a summary of a worktree with contents and times: files, index, HEAD, branch. */
 static const char *snapshot(void)
 {
     return scene_shell("set -e; cd " TREE "; find . -printf '%p %y %s %m %T@ %l\\n' | sort; "
@@ -25,7 +25,7 @@ static void expect_no_locks(void)
     assert_string_equal(scene_shell("find .git -name '*.lock' -not -name belay.lock"), "");
 }
 
-/* Changes of every kind, and then it stays; `more` before that. */
+/* Makes changes of every kind, then waits; `more` runs before that. */
 static const char *busy_player(const char *more)
 {
     return field_seat("player", stage_printf("cat > /dev/null\n%s\n"
@@ -55,26 +55,26 @@ static void cancel_and_compare(const char *player, const char *coach)
     held_end(&held);
 }
 
-static void F15_a_cancel_leaves_the_worktree_as_the_player_left_it(void **state)
+static void F15_cancel_leaves_the_worktree_as_the_player_left_it(void **state)
 {
     (void)state;
     cancel_and_compare(busy_player(""), field_coach("coach", ""));
-    /* What the checkpoint says of it is so. */
+    /* The checkpoint matches. */
     const struct bl_json *checkpoint = bl_json_get(field_status("FEAT/A"), BL_TEXT("checkpoint"));
     assert_true(stage_true_at(checkpoint, "/dirty"));
     assert_int_equal(stage_size_at(checkpoint, "/dirty_files"), 6);
 }
 
-static void F15_so_does_one_that_had_to_be_killed(void **state)
+static void F15_cancel_with_a_kill_leaves_the_worktree_unchanged(void **state)
 {
     (void)state;
-    /* Deaf to SIGTERM, as is a child that has a session of its own. */
+    /* It ignores SIGTERM, and so does a child in its own session. */
     const char *player = busy_player("trap '' TERM; setsid sh -c \"trap '' TERM; sleep 60\" &");
     const char *seat = stage_printf("%s, grace: 100ms", player);
     cancel_and_compare(seat, field_coach("coach", ""));
 }
 
-static void F15_and_one_during_the_coach(void **state)
+static void F15_cancel_during_the_coach_leaves_the_worktree_unchanged(void **state)
 {
     (void)state;
     cancel_and_compare(
@@ -82,8 +82,8 @@ static void F15_and_one_during_the_coach(void **state)
         field_coach("coach", stage_printf("touch %s; sleep 60", stage_path("seats/ready"))));
 }
 
-/* Cancelled at any moment, belay's own commit included: no lock file, and no half of a commit. */
-static void F15_a_cancel_at_any_moment_leaves_no_lock_file(void **state)
+/* A cancel at any moment, also during belay's commit: no lock file, and no partial commit. */
+static void F15_cancel_at_any_moment_leaves_no_lock_file(void **state)
 {
     (void)state;
     scene_one(field_player("player", "for i in 1 2 3 4 5 6 7 8; do echo $i > $i.txt; done"),
@@ -107,7 +107,7 @@ static void F15_a_cancel_at_any_moment_leaves_no_lock_file(void **state)
     }
 }
 
-/* ---- Plans of others ------------------------------------------------------------------------- */
+/* ---- Plans by other tools -------------------------------------------------------------------- */
 
 #define GUARDKIT_PLAN                                                                              \
     "id: FEAT-GK\nname: Search\ncreated: '2026-01-24T15:00:00Z'\nstatus: in_progress\n"            \
@@ -128,7 +128,7 @@ static void F15_a_cancel_at_any_moment_leaves_no_lock_file(void **state)
     "---\nid: TASK-GK-00%c\ntitle: Task\nstatus: backlog\ntask_type: feature\n"                    \
     "priority: high\ntags: [a, b]\n---\n# Task\n\n## Acceptance Criteria\n- [x] it works\n"
 
-/* Plays both seats: they are told apart by what they are told. */
+/* Plays both seats, which it tells apart by their prompts. */
 #define GUARDKIT_SCRIPT                                                                            \
     "replies:\n"                                                                                   \
     "  - when: 'You are the Player'\n"                                                             \
@@ -144,7 +144,7 @@ static const char *plan_sums(void)
     return scene_shell("find .guardkit tasks -type f -exec sha256sum {} + | sort");
 }
 
-static void F39_a_guardkit_plan_runs_without_change(void **state)
+static void F39_guardkit_plan_runs_without_change(void **state)
 {
     struct held held = {0}, again = {0};
     (void)state;
@@ -153,8 +153,8 @@ static void F39_a_guardkit_plan_runs_without_change(void **state)
     field_write("tasks/backlog/TASK-GK-002-query.md", stage_printf(GUARDKIT_TASK, '2'));
     field_commit();
     const char *before = plan_sums();
-    FEATURE_RUN(0, "validate", "FEAT-GK");
     setenv("BELAY_PROVIDER", stage_script("replies: [{wedge: before_first_token}]\n"), 1);
+    FEATURE_RUN(0, "validate", "FEAT-GK");
     FEATURE_START(&held, "run", "FEAT-GK");
     field_await_phase(&held, "phase_started", "TASK-GK-002", "player", 0);
     FEATURE_RUN(0, "cancel", "FEAT-GK");
@@ -177,7 +177,7 @@ static void F39_a_guardkit_plan_runs_without_change(void **state)
 
 /* ---- Cleaning up ----------------------------------------------------------------------------- */
 
-/* The item of a task; NULL: of the result. */
+/* Returns the item of a task; NULL: of the result branch. */
 static const struct bl_json *clean_item(const struct bl_json *envelope, const char *task)
 {
     BL_JSON_EACH (item, bl_json_get(envelope, BL_TEXT("items"))) {
@@ -199,7 +199,7 @@ static void expect_kept(const struct bl_json *envelope, const char *task, const 
     field_git(stage_printf("rev-parse -q --verify belay/FEAT/%s > /dev/null", task));
 }
 
-/* MERGED, DIRTY and NEW are merged; OPEN is not; LIVE is being worked on. */
+/* MERGED, DIRTY and NEW are merged; OPEN is not; LIVE is in use. */
 static void make_five_worktrees(struct held *live)
 {
     struct held held = {0};
@@ -226,7 +226,7 @@ static void make_five_worktrees(struct held *live)
     field_await_phase(live, "phase_started", "LIVE", "player", 0);
 }
 
-static void F49_clean_removes_what_is_merged_and_nothing_else(void **state)
+static void F49_clean_removes_only_merged_work(void **state)
 {
     struct held live = {0};
     static struct run run;
@@ -258,7 +258,7 @@ static void F49_clean_removes_what_is_merged_and_nothing_else(void **state)
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
-/* One stop by a person, one by the timer, two waves, and a name that is a program. */
+/* One stop by a user, one by the timer, two waves, and a name that is a script. */
 static void run_for_report(void)
 {
     struct held held = {0};
@@ -299,7 +299,7 @@ static size_t count_in(const char *text, const char *part)
     return count;
 }
 
-static void F50_the_report_of_a_run_is_one_whole_page(void **state)
+static void F50_report_of_a_run_is_one_complete_page(void **state)
 {
     static const char *const outside[] = {"://", "src=", "url(", "@import", "javascript:"};
     static const char *const rows[][2] = {{"A", "<tr id=\"task-1\">"},
@@ -318,7 +318,7 @@ static void F50_the_report_of_a_run_is_one_whole_page(void **state)
         scene_expect_none(html, outside[i]);
     assert_int_equal(count_in(html, "<section class=\"lane\""), 2);
     assert_int_equal(count_in(text, "\nWave "), 2);
-    /* Each stop that the journal tells of has its receipt in both: B's, and LATE's two. */
+    /* Each stop in the journal has its receipt in both: B's, and LATE's two. */
     const struct bl_json *status = field_status("FEAT");
     assert_int_equal(stage_size_at(status, "/receipts"), 3);
     assert_int_equal(count_in(html, "<details class=\"stop\">"), 3);
@@ -339,19 +339,20 @@ static void F50_the_report_of_a_run_is_one_whole_page(void **state)
 
 /* ---- Hostile text ---------------------------------------------------------------------------- */
 
-/* What terminals obey, what browsers do, and what is no UTF-8; for printf of a shell. */
+/* Text with terminal control characters, HTML and invalid UTF-8; for printf in a shell. */
 #define HOSTILE                                                                                    \
     "\\033[31mred\\007\\033]0;owned\\007<img src=x onerror=alert(1)>\\302\\205\\377\\376"
-/* The same for JSON and YAML, which have no broken UTF-8. */
+/* The same for JSON and YAML, which cannot have invalid UTF-8. */
 #define HOSTILE_JSON "\\u001b[31mred\\u0007<img src=x onerror=alert(1)>\\u0085\\u202e\\u0000"
 #define HOSTILE_YAML "\\e[31mred\\a<img src=x onerror=alert(1)>\\N\\u202e"
 
-/* Nothing in it but text and the ends of lines; JSON may have what it need not escape. */
+/* Checks that the text has no control characters except line ends; JSON may have those it need not
+ * escape. */
 static void check_text(const char *what, const char *text, bool json)
 {
     struct bl_text rest = bl_text_from(text);
     if (!bl_utf8_valid(rest))
-        fail_msg("%s is no UTF-8", what);
+        fail_msg("%s is not UTF-8", what);
     while (rest.size > 0) {
         uint32_t character = 0;
         size_t size = bl_utf8_decode(rest, &character);
@@ -410,7 +411,7 @@ static const char *hostile_coach(void)
         "}\n");
 }
 
-/* Names, outputs, file names, results, verdicts: all of it hostile; B is cancelled, and goes on. */
+/* Names, outputs, file names, results and verdicts are all hostile; B is cancelled and resumed. */
 static void run_hostile(struct held *held, struct held *again)
 {
     field_task("A", "");
@@ -437,7 +438,7 @@ static void run_hostile(struct held *held, struct held *again)
         fail_msg("exit code %d: %s", again->exit_code, stage_last_line(stage_output(again)) - 900);
 }
 
-static void hostile_text_reaches_nobody_as_it_is(void **state)
+static void hostile_text_is_escaped_everywhere(void **state)
 {
     static const char *const texts[][4] = {
         {"status"},
@@ -472,7 +473,7 @@ static void hostile_text_reaches_nobody_as_it_is(void **state)
         assert_int_equal(run.exit_code, 0);
         expect_json(words[0], run.out);
     }
-    /* It is there, and can be read. */
+    /* The log exists, and can be read. */
     const char *logs = FEATURE_RUN(0, "logs", "FEAT")->out;
     scene_expect(logs, "\\x1b[31mred\\x07");
     scene_expect(logs, "\\u0085\xEF\xBF\xBD");
@@ -487,10 +488,9 @@ static void hostile_text_reaches_nobody_as_it_is(void **state)
     held_end(&again);
 }
 
-SUITE(trace, FIELD(F15_a_cancel_leaves_the_worktree_as_the_player_left_it),
-      FIELD(F15_so_does_one_that_had_to_be_killed), FIELD(F15_and_one_during_the_coach),
-      FIELD(F15_a_cancel_at_any_moment_leaves_no_lock_file),
-      FIELD(F39_a_guardkit_plan_runs_without_change),
-      FIELD(F49_clean_removes_what_is_merged_and_nothing_else),
-      FIELD(F50_the_report_of_a_run_is_one_whole_page),
-      FIELD(hostile_text_reaches_nobody_as_it_is));
+SUITE(trace, FIELD(F15_cancel_leaves_the_worktree_as_the_player_left_it),
+      FIELD(F15_cancel_with_a_kill_leaves_the_worktree_unchanged),
+      FIELD(F15_cancel_during_the_coach_leaves_the_worktree_unchanged),
+      FIELD(F15_cancel_at_any_moment_leaves_no_lock_file),
+      FIELD(F39_guardkit_plan_runs_without_change), FIELD(F49_clean_removes_only_merged_work),
+      FIELD(F50_report_of_a_run_is_one_complete_page), FIELD(hostile_text_is_escaped_everywhere));

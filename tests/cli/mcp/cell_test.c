@@ -1,4 +1,4 @@
-/* Cells of `belay mcp` have the tools of MCP servers, as those of `belay run` have. */
+/* Cells of `belay mcp` have the tools of MCP servers, like those of `belay run`. */
 #include "client.h"
 #include "figure.h"
 
@@ -22,7 +22,7 @@ static const char *guest(void)
     return stage_printf("%s/tests/tool/mcp-guest", root != NULL ? root : ".");
 }
 
-/* A server with these words, in the workspace. */
+/* Configures a server with these words, in the workspace. */
 static void write_servers(const char *words)
 {
     stage_file(".mcp.json",
@@ -36,7 +36,7 @@ static const char *exec(const char *id, const char *source)
     return desk_await(&desk, stage_printf("\"id\":%s", id));
 }
 
-/* Until the server has got such a message. */
+/* Waits until the server has received such a message. */
 static void await_trace(const char *text)
 {
     const char *path = stage_path("work/trace");
@@ -82,14 +82,14 @@ static void a_stop_of_the_cell_stops_the_call(void **state)
     double took_ms = word_now_ms() - from_ms;
     word_check_receipt(answer, "user");
     assert_non_null(strstr(answer, "mcp__g__hang"));
-    /* The server's whole tree is gone with it; a process for the next cell may be starting. */
+    /* The server's whole process tree has ended; a process for the next cell may be starting. */
     held_await_count(&desk.held, 1);
     assert_true(figure_between("M17 cancel of a cell in a call of a server", took_ms, 200, 250));
-    /* The next one starts it anew. */
+    /* The next cell starts the server again. */
     assert_non_null(strstr(exec("3", "text(await tools.mcp__g__echo({text: 'again'}))"), "again"));
 }
 
-static void a_stop_while_a_server_starts_is_no_wait(void **state)
+static void stop_during_the_start_of_a_server_is_immediate(void **state)
 {
     (void)state;
     write_servers("\"--hang\",\"start\",\"--trace\",\"trace\"");
@@ -118,5 +118,6 @@ static void M20_without_trust_no_server_is_started(void **state)
 
 #define AT_DESK(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desk)
 SUITE(mcp_cell, AT_DESK(a_cell_calls_the_tool_of_a_server),
-      AT_DESK(a_stop_of_the_cell_stops_the_call), AT_DESK(a_stop_while_a_server_starts_is_no_wait),
+      AT_DESK(a_stop_of_the_cell_stops_the_call),
+      AT_DESK(stop_during_the_start_of_a_server_is_immediate),
       AT_DESK(M20_without_trust_no_server_is_started));

@@ -1,4 +1,4 @@
-/* Two servers on one store: one stops what the other works on. */
+/* Two servers on one store: one stops the work of the other. */
 #include "client.h"
 #include "process.h"
 
@@ -39,7 +39,7 @@ static const char *ask(struct desk *desk, const char *method, const char *task)
     return desk_await(desk, stage_printf("\"id\":%s", id));
 }
 
-/* The task that a call has become. */
+/* Starts a call and returns its task. */
 static const char *begin(const char *tool, const char *arguments)
 {
     desk_say(&there, word_call("1", tool, arguments, WORD_TASKS));
@@ -49,8 +49,8 @@ static const char *begin(const char *tool, const char *arguments)
     return stage_text_at(answer, "/result/taskId");
 }
 
-/* `worker`: the process of a cell; beside it another that is to run the next one may just be
- * starting. 0: it is a run. */
+/* `worker` is the process of a cell, or 0 for a run. Another process, for the next cell, may be
+ * starting. */
 static void check_cancelled(const char *task, pid_t worker)
 {
     const struct bl_json *ours, *theirs;
@@ -72,7 +72,7 @@ static void check_cancelled(const char *task, pid_t worker)
     assert_string_equal(stage_text_at(receipt, "/reason"), "user");
     assert_string_equal(stage_text_at(receipt, "/origin"), "tasks/cancel");
     assert_int_equal(stage_number_at(receipt, "/survivors"), 0);
-    /* Again: acknowledged, and nothing changes. */
+    /* A second cancel is acknowledged and changes nothing. */
     assert_non_null(strstr(ask(&here, "tasks/cancel", task), "\"result\":{"));
 }
 
@@ -85,7 +85,7 @@ static void M8_a_task_of_another_process_is_stopped_before_the_acknowledgement(v
     check_cancelled(task, 0);
 }
 
-static void a_task_is_stopped_in_the_instant_it_is_made(void **state)
+static void task_is_stopped_at_the_moment_of_its_creation(void **state)
 {
     (void)state;
     open_both();
@@ -123,7 +123,7 @@ static void the_tool_cancel_reaches_a_run_of_another_process(void **state)
     assert_int_equal(held_count(&there.held), 1);
     word_check_receipt(first, "user");
     assert_non_null(strstr(first, "mcp cancel: enough"));
-    /* Here and there the same, from now on. */
+    /* From now on both servers give the same answer. */
     desk_await(&there, "\"id\":1");
     for (int i = 0; i < 3; i++) {
         struct desk *desk = i == 0 ? &there : &here;
@@ -132,8 +132,8 @@ static void the_tool_cancel_reaches_a_run_of_another_process(void **state)
     }
 }
 
-/* A session's name can be guessed: it is none of this client's. */
-static void what_others_run_is_not_stopped_by_its_name(void **state)
+/* The name of a session can be guessed; this session belongs to another client. */
+static void work_of_other_clients_is_not_stopped_by_name(void **state)
 {
     static struct run run;
     static struct held held;
@@ -170,8 +170,8 @@ static void a_process_that_does_not_answer_is_named(void **state)
 
 #define AT_DESKS(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desks)
 SUITE(mcp_elsewhere, AT_DESKS(M8_a_task_of_another_process_is_stopped_before_the_acknowledgement),
-      AT_DESKS(a_task_is_stopped_in_the_instant_it_is_made),
+      AT_DESKS(task_is_stopped_at_the_moment_of_its_creation),
       AT_DESKS(M8_a_cell_of_another_process_is_stopped_before_the_acknowledgement),
       AT_DESKS(the_tool_cancel_reaches_a_run_of_another_process),
-      AT_DESKS(what_others_run_is_not_stopped_by_its_name),
+      AT_DESKS(work_of_other_clients_is_not_stopped_by_name),
       AT_DESKS(a_process_that_does_not_answer_is_named));

@@ -1,5 +1,5 @@
-/* Lines of all kinds to the programs that speak JSON-RPC on standard streams: an error or silence,
- * never an exit. */
+/* Lines of all kinds to the programs that speak JSON-RPC on standard streams: they answer with an
+ * error or not at all, and never exit. */
 #include "client.h"
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ static int end_desk(void **state)
     return stage_end(state);
 }
 
-/* Programs, how a talk with each begins, and what makes sense to it. */
+/* The programs, the start of a conversation with each, and its valid messages. */
 static const struct program {
     const char *command;
     const char *opening;
@@ -60,7 +60,7 @@ static void open_program(const struct program *program)
     desk_await(&desk, "\"id\":0,\"result\"");
 }
 
-/* It answers, and has not gone mad. */
+/* Checks that the program still answers correctly. */
 static void check_alive(void)
 {
     static unsigned count;
@@ -70,7 +70,7 @@ static void check_alive(void)
     assert_non_null(strstr(desk_await(&desk, stage_printf("\"id\":\"%s\"", id)), "-32601"));
 }
 
-/* Its end is one of its own. */
+/* Checks that the program ends with its own exit code. */
 static void close_program(void)
 {
     close(desk.in);
@@ -84,7 +84,7 @@ static void close_program(void)
     desk_close(&desk);
 }
 
-/* ---- What each kind is answered with --------------------------------------------------------- */
+/* ---- The answer to each kind of line --------------------------------------------------------- */
 
 static char *make_line(char fill, size_t size, const char *head, const char *tail)
 {
@@ -117,7 +117,7 @@ static void check_kinds(void)
     check_parse_error("hello");
     desk_say(&desk, "[{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}]");
     assert_non_null(strstr(desk_await(&desk, "\"error\""), "-32600"));
-    /* Ignored: what follows is answered next. */
+    /* Ignored; the next line is answered. */
     desk_say(&desk, "{\"jsonrpc\":\"2.0\",\"method\":\"no/such\",\"params\":{\"a\":1}}");
     desk_say(&desk, "{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}");
     /* A CR before the end is dropped, and U+2028 is data. */
@@ -139,7 +139,7 @@ static void A30_bad_lines_get_an_error_or_silence(void **state)
     }
 }
 
-/* ---- Chance ---------------------------------------------------------------------------------- */
+/* ---- Random lines ---------------------------------------------------------------------------- */
 
 static size_t spoil(struct bl_random *random, char *bytes, size_t size)
 {
@@ -182,7 +182,7 @@ static void say_spoiled(struct bl_random *random, const struct program *program)
     desk_say_bytes(&desk, (struct bl_text){bytes, size});
 }
 
-static void A30_lines_of_chance_never_end_it(void **state)
+static void A30_random_lines_never_end_the_program(void **state)
 {
     unsigned long rounds = suite_rounds(SUITE_SANITIZED ? 300 : 600, 2000000);
     struct bl_random random;
@@ -203,4 +203,4 @@ static void A30_lines_of_chance_never_end_it(void **state)
 
 #define AT_DESK(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desk)
 SUITE(hostile, AT_DESK(A30_bad_lines_get_an_error_or_silence),
-      AT_DESK(A30_lines_of_chance_never_end_it));
+      AT_DESK(A30_random_lines_never_end_the_program));

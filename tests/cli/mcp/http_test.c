@@ -10,7 +10,7 @@
 #define FREE     "--yolo", "--sandbox", "off"
 #define RUN_HEAD LINE_NOW "Mcp-Method: tools/call\r\nMcp-Name: run\r\n"
 #define PROMPT   "\"prompt\":\"go\""
-#define STOP_MS  50 /* promised for a tool that ends when it is told to */
+#define STOP_MS  50 /* promised for a tool that ends on SIGTERM */
 
 static struct desk desk;
 
@@ -20,7 +20,7 @@ static int end_desk(void **state)
     return stage_end(state);
 }
 
-/* It says that it is there, and ends when a file is. */
+/* Returns a script whose tool reports its start and ends when a file exists. */
 static const char *patient_script(void)
 {
     return stage_script(
@@ -30,7 +30,7 @@ static const char *patient_script(void)
         "  - {say: all is done}\n");
 }
 
-/* belay, a warden, the shell and what sleeps in a session of its own. */
+/* belay, a warden, the shell, and a sleeping process in a session of its own. */
 #define AT_LEAST 4u
 
 static const char *ask_for_receipt(const char *run)
@@ -66,7 +66,7 @@ static void M6_a_closed_stream_ends_the_run(void **state)
     }
 }
 
-static void M6_a_lost_run_goes_on_and_is_resumed(void **state)
+static void M6_lost_run_continues_and_is_resumed(void **state)
 {
     struct line line;
 
@@ -77,7 +77,7 @@ static void M6_a_lost_run_goes_on_and_is_resumed(void **state)
     line_await(&line, "id: 1-1\ndata: ");
     held_await_at_least(&desk.held, AT_LEAST);
     line_close(&line);
-    /* A whole request later it still runs. */
+    /* After another whole request it is still running. */
     assert_int_equal(desk_ask(&desk, "POST", head,
                               "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":"
                               "\"ping\"}",
@@ -137,7 +137,7 @@ static void M8_a_task_lives_without_a_connection_and_ends_by_its_cancel(void **s
     assert_non_null(strstr(answer, "\"survivors\":0"));
 }
 
-/* A minute is too long for every day. */
+/* A minute is too long for a daily test. */
 static void M7_a_session_without_a_connection_is_ended(void **state)
 {
     struct line line;
@@ -156,7 +156,7 @@ static void M7_a_session_without_a_connection_is_ended(void **state)
     word_check_receipt(ask_for_receipt(run), "client_gone");
 }
 
-/* Its own token with one of these done to it: nothing but the whole of it is let in. */
+/* Changes the token in several ways: only the exact token is accepted. */
 static void M12_a_token_that_is_nearly_right_is_refused(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void M12_a_token_that_is_nearly_right_is_refused(void **state)
     free(first);
 }
 
-static void M12_strangers_are_turned_away(void **state)
+static void M12_unauthorized_requests_are_refused(void **state)
 {
     static const struct {
         const char *head;
@@ -238,8 +238,8 @@ static void kill_leaves_nothing_behind(void **state)
     line_close(&line);
 }
 
-/* With a request of its own, of a session, and without any. */
-static void a_signal_ends_all_in_order(void **state)
+/* With a standalone request, a request of a session, and no request. */
+static void signal_ends_all_work_in_order(void **state)
 {
     static const int codes[][2] = {{SIGTERM, 143}, {SIGINT, 130}, {SIGINT, 130}};
     struct line line;
@@ -265,9 +265,10 @@ static void a_signal_ends_all_in_order(void **state)
 
 #define AT_DESK(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_desk)
 SUITE(mcp_http, AT_DESK(M6_a_closed_stream_ends_the_run),
-      AT_DESK(M6_a_lost_run_goes_on_and_is_resumed),
+      AT_DESK(M6_lost_run_continues_and_is_resumed),
       AT_DESK(a_deleted_session_leaves_nothing_behind),
       AT_DESK(M8_a_task_lives_without_a_connection_and_ends_by_its_cancel),
-      AT_DESK(M7_a_session_without_a_connection_is_ended), AT_DESK(M12_strangers_are_turned_away),
+      AT_DESK(M7_a_session_without_a_connection_is_ended),
+      AT_DESK(M12_unauthorized_requests_are_refused),
       AT_DESK(M12_a_token_that_is_nearly_right_is_refused), AT_DESK(kill_leaves_nothing_behind),
-      AT_DESK(a_signal_ends_all_in_order));
+      AT_DESK(signal_ends_all_work_in_order));

@@ -40,7 +40,7 @@ static void the_envelope_names_provider_and_model(void **state)
     assert_non_null(strstr(call.heads[0], "\"model\":\"m-free\""));
 }
 
-static void the_first_that_says_something_wins_in_the_program(void **state)
+static void first_source_of_a_model_wins(void **state)
 {
     static const char config[] = "model: near/users\n" CONFIG;
     static struct talk call = {.answers = hello, .config = config};
@@ -79,7 +79,7 @@ static void a_key_alone_is_not_a_model(void **state)
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
-static void without_its_key_nothing_is_sent(void **state)
+static void nothing_is_sent_without_a_key(void **state)
 {
     static struct talk call = {.config = CONFIG};
 
@@ -89,7 +89,7 @@ static void without_its_key_nothing_is_sent(void **state)
     const struct bl_json *answer = stage_answer(&call.run, "run", 1);
     assert_string_equal(stage_text_at(answer, "/error/kind"), "auth");
     assert_string_equal(stage_text_at(answer, "/error/hint"),
-                        "set NEAR_PLACE, or say in the configuration where it comes from");
+                        "set NEAR_PLACE, or run belay login near");
     assert_int_equal(call.connections, 0);
 }
 
@@ -115,7 +115,7 @@ static void P43_a_limit_without_a_known_price_sends_nothing(void **state)
     assert_int_equal(call.requests, 1);
 }
 
-static void what_could_cost_more_than_the_limit_is_not_sent(void **state)
+static void request_that_could_exceed_the_cost_limit_is_not_sent(void **state)
 {
     static struct talk call = {.answers = hello, .config = CONFIG, .environment = keyed};
 
@@ -154,7 +154,7 @@ static void the_limit_is_in_what_bootstrap_reports(void **state)
 
 /* ---- Secrets --------------------------------------------------------------------------------- */
 
-/* How many files below the folder hold the text. */
+/* Returns the number of files below the folder that contain the text. */
 static unsigned files_with(const char *folder, const char *text)
 {
     DIR *directory = opendir(folder);
@@ -188,7 +188,7 @@ static void P45_the_key_is_in_no_output_event_store_or_tool(void **state)
     assert_int_equal(call.run.exit_code, 0);
     assert_int_equal(call.requests, 2);
     assert_non_null(strstr(call.heads[0], key));
-    /* The tool has printed an environment, and it is not in there. */
+    /* The tool has printed its environment, without the key. */
     assert_non_null(strstr(call.run.out, "XDG_DATA_HOME="));
     assert_null(strstr(call.run.out, "NEAR_PLACE"));
     assert_null(strstr(call.run.out, key));
@@ -244,7 +244,7 @@ static void P8_the_first_request_is_sent_right_after_the_start(void **state)
 
     (void)state;
     call.arguments = TALK_WORDS("run", "--model", "free", "hi");
-    /* The first one makes the store. */
+    /* The first run creates the store. */
     for (unsigned i = 0; i < (figure_taking() ? 20 : 2); i++) {
         talk(&call);
         assert_int_equal(call.run.exit_code, 0);
@@ -264,7 +264,7 @@ static void a_stop_while_the_key_is_fetched_names_the_model(void **state)
     static struct talk call = {.config = config};
 
     (void)state;
-    /* Too short a time ends before anybody knows who was chosen. */
+    /* If the time is too short, the run ends before the model is chosen. */
     for (unsigned attempt = 0; strstr(call.run.out, "\"provider\":\"near\"") == NULL; attempt++) {
         call.arguments = TALK_WORDS("run", "--model", "near/m", "--timeout", stage_timeout(attempt),
                                     "--json", "hi");
@@ -292,7 +292,7 @@ static size_t check_tape(struct bl_text tape)
     return count;
 }
 
-static void what_is_recorded_is_replayed_without_a_network(void **state)
+static void recording_is_replayed_without_a_network(void **state)
 {
     static struct talk call = {.answers = hello, .config = CONFIG, .environment = keyed};
     static struct run run;
@@ -310,7 +310,7 @@ static void what_is_recorded_is_replayed_without_a_network(void **state)
     assert_null(memmem(tape.data, tape.size, key, strlen(key)));
     assert_int_equal(check_tape(tape), 2);
     bl_free((void *)tape.data);
-    /* The server is gone, and nobody says which model it was. */
+    /* The server has exited, and no option names the model. */
     RUN(&run, "run", "--provider", "replay", "--cassette", "tape.jsonl", "--json", "say hello");
     const struct bl_json *answer = stage_answer(&run, "run", 0);
     assert_string_equal(stage_text_at(answer, "/turns/0/output"), "hello");
@@ -331,11 +331,11 @@ static void cassettes_are_used_as_they_are_meant(void **state)
         const char *part;
     } cases[] = {
         {TALK_WORDS("run", "hi", "--provider", "replay", "--model", "ollama/m"),
-         "to replay, a cassette is needed"},
+         "--provider replay needs a cassette"},
         {TALK_WORDS("run", "hi", "--provider", "script", "--cassette", "x"),
-         "a cassette is answered from by replay alone"},
+         "--cassette works only with --provider replay"},
         {TALK_WORDS("run", "hi", "--provider", "script", "--record", "x"),
-         "the script model sends nothing that could be recorded"},
+         "the script model sends no requests to record"},
     };
 
     (void)state;
@@ -356,15 +356,15 @@ static void cassettes_are_used_as_they_are_meant(void **state)
 }
 
 SUITE(run_model, STAGED(the_envelope_names_provider_and_model),
-      STAGED(the_first_that_says_something_wins_in_the_program), STAGED(a_key_alone_is_not_a_model),
-      STAGED(without_its_key_nothing_is_sent),
+      STAGED(first_source_of_a_model_wins), STAGED(a_key_alone_is_not_a_model),
+      STAGED(nothing_is_sent_without_a_key),
       STAGED(P43_a_limit_without_a_known_price_sends_nothing),
-      STAGED(what_could_cost_more_than_the_limit_is_not_sent),
+      STAGED(request_that_could_exceed_the_cost_limit_is_not_sent),
       STAGED(the_limit_is_in_what_bootstrap_reports),
       STAGED(P45_the_key_is_in_no_output_event_store_or_tool),
       STAGED(P45_a_project_file_with_an_address_is_refused),
       STAGED(P7_a_deadline_against_a_silent_server),
       STAGED(P8_the_first_request_is_sent_right_after_the_start),
       STAGED(a_stop_while_the_key_is_fetched_names_the_model),
-      STAGED(what_is_recorded_is_replayed_without_a_network),
+      STAGED(recording_is_replayed_without_a_network),
       STAGED(cassettes_are_used_as_they_are_meant));

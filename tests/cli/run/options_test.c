@@ -15,7 +15,7 @@ static void an_unknown_option_gets_a_suggestion(void **state)
 {
     (void)state;
     RUN(&run, "run", "--max-turn", "3", "x");
-    check_refused("belay run: unknown option '--max-turn'; did you mean '--max-turns'?\n");
+    check_refused("belay run: unknown option '--max-turn'\nhint: did you mean '--max-turns'?\n");
     RUN(&run, "run", "--max-budget-eur", "3", "x");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "bootstrap", "--max-turns", "3", "x");
@@ -66,7 +66,7 @@ static void amounts_are_finite_and_not_negative(void **state)
     stage_answer(&run, "run", 0);
 }
 
-static void durations_that_are_none_are_refused(void **state)
+static void invalid_durations_are_refused(void **state)
 {
     static const char *const wrong[] = {"",     "abc", "5x",    "nan",   "NaN", "inf",
                                         "-inf", "-0",  "1e300", "1e999", "5 s", "--5"};
@@ -81,7 +81,7 @@ static void durations_that_are_none_are_refused(void **state)
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
-static void graces_are_from_nothing_to_a_minute(void **state)
+static void grace_periods_are_from_zero_to_a_minute(void **state)
 {
     static const char *const wrong[] = {"",    "abc",    "5x", "-1", "-1ms",
                                         "61s", "60.001", "1h", "5 s"};
@@ -123,18 +123,18 @@ static void choices_are_of_a_closed_set(void **state)
     assert_non_null(strstr(run.err, "did you mean 'stream-json'?"));
 }
 
-static void an_unknown_provider_is_refused_with_what_there_is(void **state)
+static void unknown_provider_is_refused_with_the_list(void **state)
 {
     (void)state;
     RUN(&run, "run", "--provider", "mistral", "x");
-    check_refused("belay run: unknown provider 'mistral'; there is anthropic, openai, "
+    check_refused("belay run: unknown provider 'mistral'\nhint: available: anthropic, openai, "
                   "openai-responses, ollama, script:FILE and replay\n");
     RUN(&run, "run", "--provider", "antropic", "x");
     assert_non_null(strstr(run.err, "did you mean 'anthropic'?"));
     RUN(&run, "run", "--provider", "scrpt", "x");
     assert_non_null(strstr(run.err, "did you mean 'script'?"));
     RUN(&run, "run", "--provider", "script:", "x");
-    check_refused("belay run: 'script:' names no file; write script:FILE\n");
+    check_refused("belay run: 'script:' names no file\nhint: use script:FILE\n");
     RUN(&run, "run", "--model", "m", "x");
     assert_int_equal(run.exit_code, 2);
 }
@@ -160,14 +160,14 @@ static void providers_come_from_the_environment_too(void **state)
     assert_string_equal(run.out, "hello\n");
 }
 
-static void without_a_provider_the_built_in_one_answers_and_says_so(void **state)
+static void without_a_provider_the_script_model_answers_with_a_notice(void **state)
 {
     (void)state;
     RUN(&run, "run", "hello there");
     assert_int_equal(run.exit_code, 0);
     assert_non_null(strstr(run.out, "hello there"));
     assert_string_equal(run.err,
-                        "belay: no provider is configured: the built-in script model answers\n");
+                        "belay: no provider is configured; the built-in script model answers\n");
     RUN(&run, "run", "hello there", "--json");
     stage_answer(&run, "run", 0);
     RUN(&run, "run", "hello there", "--provider", "script");
@@ -192,6 +192,34 @@ static void session_ids_are_checked(void **state)
     assert_false(stage_exists(stage_path("data/belay")));
 }
 
+static void option_in_place_of_an_argument_is_noticed(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--session", "-x");
+    assert_int_equal(run.exit_code, 2);
+    assert_string_equal(run.err,
+                        "belay run: option '--session' needs an argument, but '-x' looks like an "
+                        "option\nhint: if it is the argument, write '--session=-x'\n");
+    RUN(&run, "run", "hi", "-r", "--json");
+    stage_answer(&run, "run", 2);
+    RUN(&run, "run", "hi", "--store", "--json");
+    stage_answer(&run, "run", 2);
+    assert_false(stage_exists("--json"));
+    RUN(&run, "run", "hi", "--session=-x", "--json");
+    assert_string_equal(stage_text_at(stage_answer(&run, "run", 0), "/session_id"), "-x");
+    RUN(&run, "run", "hi", "--append-system-prompt", "- be brief", "--json");
+    stage_answer(&run, "run", 0);
+}
+
+static void unknown_provider_of_a_model_is_named(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--model", "antropic/claude", "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 2);
+    assert_string_equal(stage_text_at(answer, "/error/message"), "unknown provider 'antropic'");
+    assert_non_null(strstr(stage_text_at(answer, "/error/hint"), "did you mean 'anthropic'?"));
+}
+
 static void request_ids_are_checked(void **state)
 {
     static char long_id[130];
@@ -209,7 +237,7 @@ static void request_ids_are_checked(void **state)
     stage_answer(&run, "run", 0);
 }
 
-static void rules_that_are_none_are_refused(void **state)
+static void invalid_rules_are_refused(void **state)
 {
     (void)state;
     RUN(&run, "run", "--allow", "bash(", "x", "--json");
@@ -233,7 +261,7 @@ static void rules_that_are_none_are_refused(void **state)
     stage_answer(&run, "run", 0);
 }
 
-static void of_an_option_given_twice_the_last_counts(void **state)
+static void last_value_of_a_repeated_option_is_used(void **state)
 {
     (void)state;
     RUN(&run, "run", "--session", "one", "--session", "two", "--timeout", "0", "--timeout", "1h",
@@ -247,8 +275,8 @@ static void a_second_operand_is_refused(void **state)
 {
     (void)state;
     RUN(&run, "run", "say", "hello");
-    check_refused("belay run: unexpected argument 'hello'; put a prompt of several words in "
-                  "quotes\n");
+    check_refused(
+        "belay run: unexpected argument 'hello'\nhint: put a prompt of several words in quotes\n");
     RUN(&run, "run", "--", "--json");
     assert_int_equal(run.exit_code, 0);
     assert_non_null(strstr(run.out, "--json"));
@@ -268,7 +296,7 @@ static void print_as_the_first_word_is_run(void **state)
     assert_non_null(strstr(run.err, "belay run: unknown option '--frob'"));
 }
 
-static void a_workspace_that_is_gone_is_said(void **state)
+static void removed_workspace_is_reported(void **state)
 {
     static struct held held;
 
@@ -280,18 +308,18 @@ static void a_workspace_that_is_gone_is_said(void **state)
                HELD_NULL, RUN_KEEP);
     held_wait(&held);
     assert_int_equal(held.exit_code, 1);
-    assert_non_null(strstr(held_err(&held), "the current folder is gone"));
+    assert_non_null(strstr(held_err(&held), "the current folder no longer exists"));
     held_end(&held);
 }
 
 SUITE(run_options, STAGED(an_unknown_option_gets_a_suggestion),
       STAGED(numbers_are_plain_decimal_integers), STAGED(amounts_are_finite_and_not_negative),
-      STAGED(durations_that_are_none_are_refused), STAGED(graces_are_from_nothing_to_a_minute),
-      STAGED(choices_are_of_a_closed_set),
-      STAGED(an_unknown_provider_is_refused_with_what_there_is),
+      STAGED(invalid_durations_are_refused), STAGED(grace_periods_are_from_zero_to_a_minute),
+      STAGED(choices_are_of_a_closed_set), STAGED(unknown_provider_is_refused_with_the_list),
       STAGED(providers_come_from_the_environment_too),
-      STAGED(without_a_provider_the_built_in_one_answers_and_says_so),
-      STAGED(session_ids_are_checked), STAGED(request_ids_are_checked),
-      STAGED(rules_that_are_none_are_refused), STAGED(of_an_option_given_twice_the_last_counts),
+      STAGED(without_a_provider_the_script_model_answers_with_a_notice),
+      STAGED(session_ids_are_checked), STAGED(option_in_place_of_an_argument_is_noticed),
+      STAGED(unknown_provider_of_a_model_is_named), STAGED(request_ids_are_checked),
+      STAGED(invalid_rules_are_refused), STAGED(last_value_of_a_repeated_option_is_used),
       STAGED(a_second_operand_is_refused), STAGED(print_as_the_first_word_is_run),
-      STAGED(a_workspace_that_is_gone_is_said));
+      STAGED(removed_workspace_is_reported));

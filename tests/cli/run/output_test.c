@@ -25,7 +25,7 @@ static void in_text_the_answer_of_each_completed_turn_ends_in_one_newline(void *
     assert_string_equal(run.err, "");
 }
 
-static void in_text_what_did_not_complete_is_one_line_on_standard_error(void **state)
+static void incomplete_turn_is_an_error_and_a_hint_on_standard_error(void **state)
 {
     const char *script = stage_script("replies: [{say: one}]\n");
 
@@ -34,17 +34,18 @@ static void in_text_what_did_not_complete_is_one_line_on_standard_error(void **s
     assert_int_equal(run.exit_code, 3);
     assert_string_equal(run.out, "");
     assert_memory_equal(run.err, "belay run: max_budget_reached: ", 31);
-    assert_non_null(strstr(run.err, "; this turn changed nothing in the session\n"));
+    assert_non_null(strstr(run.err, "; the session is unchanged"));
     RUN(&run, "run", "hi", "--provider", script, "--max-session-turns", "0");
     assert_memory_equal(run.err, "belay run: max_turns_reached: ", 30);
     RUN(&run, "run", "hi", "--provider", script, "--continuation-prompt", "more");
     assert_int_equal(run.exit_code, 1);
     assert_string_equal(run.out, "one\n");
     assert_memory_equal(run.err, "belay run: error: ", 18);
-    assert_int_equal(stage_lines_with(run.err, ""), 1);
+    assert_int_equal(stage_lines_with(run.err, ""), 2);
+    assert_memory_equal(strchr(run.err, '\n'), "\nhint: ", 7);
 }
 
-static void in_text_a_stop_is_told_by_its_receipt(void **state)
+static void stop_is_reported_by_its_receipt_in_text(void **state)
 {
     const char *stuck =
         stage_script("replies: [{wedge: after_first_token, say: begun, pieces: 1}]\n");
@@ -56,15 +57,15 @@ static void in_text_a_stop_is_told_by_its_receipt(void **state)
         RUN(&run, "run", "hi", "--provider", stuck, "--timeout", stage_timeout(i));
         assert_int_equal(run.exit_code, 124);
         assert_string_equal(run.out, "");
-        assert_memory_equal(run.err, "Stopped in ", 11);
-        assert_non_null(strstr(run.err, "Nothing left running.\n"));
+        assert_memory_equal(run.err, "Timed out after ", 16);
+        assert_non_null(strstr(run.err, " Nothing left running.\n"));
         assert_int_equal(stage_lines_with(run.err, ""), 1);
-        told = strstr(run.err, "1 model call") != NULL;
+        told = strstr(run.err, " while receiving the answer. ") != NULL;
     }
     for (unsigned i = 0; !kept; i++) {
         RUN(&run, "run", "hi", "--provider", stuck, "--timeout", stage_timeout(i), "--on-cancel",
             "keep", "--session", "s");
-        kept = strstr(run.err, "\nWhat had come of the turn is kept in session s, marked as "
+        kept = strstr(run.err, "\nThe partial output is kept in session s, marked as "
                                "interrupted.\n") != NULL;
     }
 }
@@ -104,7 +105,7 @@ static void the_envelope_has_all_members(void **state)
     assert_null(bl_json_get(answer, BL_TEXT("type")));
 }
 
-/* Every line is an event, numbered without gaps, and the last one the result. */
+/* Checks that every line is an event, numbered without gaps, and the last one is the result. */
 static void check_stream(const char *out)
 {
     struct bl_text rest = bl_text_from(out), line;
@@ -168,7 +169,7 @@ static void usage_errors_in_a_stream_are_its_one_result(void **state)
     assert_int_equal(stage_lines_with(run.out, ""), 1);
 }
 
-static void text_that_is_hard_to_write_comes_through(void **state)
+static void difficult_text_is_written_correctly(void **state)
 {
     (void)state;
     RUN(&run, "run", "say \"\\\b\x1b[31m \xf0\x9f\xa7\x97 \xe2\x80\xa8", "--json", "--provider",
@@ -179,8 +180,7 @@ static void text_that_is_hard_to_write_comes_through(void **state)
 }
 
 SUITE(run_output, HELD(in_text_the_answer_of_each_completed_turn_ends_in_one_newline),
-      HELD(in_text_what_did_not_complete_is_one_line_on_standard_error),
-      HELD(in_text_a_stop_is_told_by_its_receipt), HELD(the_envelope_has_all_members),
+      HELD(incomplete_turn_is_an_error_and_a_hint_on_standard_error),
+      HELD(stop_is_reported_by_its_receipt_in_text), HELD(the_envelope_has_all_members),
       HELD(a_stream_is_events_in_order_and_one_result), HELD(events_come_as_they_happen),
-      HELD(usage_errors_in_a_stream_are_its_one_result),
-      HELD(text_that_is_hard_to_write_comes_through));
+      HELD(usage_errors_in_a_stream_are_its_one_result), HELD(difficult_text_is_written_correctly));

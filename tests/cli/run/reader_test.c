@@ -1,4 +1,4 @@
-/* Readers of a run's output that are slow, gone, or never there. */
+/* Readers of a run's output that are slow, closed, or never read. */
 #include "figure.h"
 #include "stage.h"
 
@@ -17,8 +17,8 @@ static int end_held(void **state)
     return stage_end(state);
 }
 
-/* Promised after the deadline: the grace of a running tool, the 250 ms for a reader that does
- * not take the output (docs/guide.md), and the end. */
+/* Promised after the deadline: the grace period of a running tool, the 250 ms for a reader that
+ * does not read (docs/guide.md), and the end. */
 #define TOOL_GRACE_MS 200
 #define READER_MS     250
 #define LATE_MS       50
@@ -41,7 +41,7 @@ static void start_piped(int ends[2], const char *yaml, const char *timeout, cons
     close(ends[1]);
 }
 
-static void a_reader_that_goes_stops_the_run(void **state)
+static void closed_output_stops_the_run(void **state)
 {
     static const char *const formats[] = {"text", "json", "stream-json"};
     int ends[2];
@@ -83,8 +83,8 @@ static void a_reader_that_never_reads_does_not_outlast_the_deadline(void **state
     close(ends[0]);
 }
 
-/* In text the last words would go into the same full pipe. */
-static void a_pipe_for_both_outputs_that_is_full_does_not_hold_the_end_up(void **state)
+/* In text, the final remarks would go to the same full pipe. */
+static void full_pipe_for_both_outputs_does_not_delay_the_end(void **state)
 {
     int ends[2];
 
@@ -107,7 +107,7 @@ static void a_pipe_for_both_outputs_that_is_full_does_not_hold_the_end_up(void *
     close(ends[0]);
 }
 
-/* 1 MiB of answer, more than a pipe holds. */
+/* Returns a script with an answer of 1 MiB, more than a pipe holds. */
 static const char *long_answer(void)
 {
     size_t size = 1 << 20;
@@ -166,7 +166,7 @@ static void a_signal_ends_the_waiting_for_a_reader_of_the_answer(void **state)
     usleep(200000);
     kill(held.pid, SIGTERM);
     held_wait(&held);
-    /* It did complete, and nobody was told. */
+    /* The run completed, but the answer was not delivered. */
     assert_int_equal(held.exit_code, 143);
     close(ends[0]);
 }
@@ -212,7 +212,7 @@ static void a_closed_standard_output_is_an_error_before_the_run(void **state)
     stage_answer(&run, "session-show", 1);
 }
 
-static void a_full_disk_behind_standard_output_is_no_success(void **state)
+static void full_disk_behind_standard_output_is_a_failure(void **state)
 {
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
@@ -230,11 +230,11 @@ static void a_full_disk_behind_standard_output_is_no_success(void **state)
     close(full);
 }
 
-SUITE(run_reader, HELD(a_reader_that_goes_stops_the_run),
+SUITE(run_reader, HELD(closed_output_stops_the_run),
       HELD(a_reader_that_never_reads_does_not_outlast_the_deadline),
-      HELD(a_pipe_for_both_outputs_that_is_full_does_not_hold_the_end_up),
+      HELD(full_pipe_for_both_outputs_does_not_delay_the_end),
       HELD(a_slow_reader_gets_the_whole_answer),
       HELD(a_signal_ends_the_waiting_for_a_reader_of_the_answer),
       HELD(a_terminal_that_is_shared_stays_blocking_whatever_happens),
       HELD(a_closed_standard_output_is_an_error_before_the_run),
-      HELD(a_full_disk_behind_standard_output_is_no_success));
+      HELD(full_disk_behind_standard_output_is_a_failure));

@@ -2,7 +2,7 @@
 
 static struct run run;
 
-static void help_is_printed_whatever_else_is_said(void **state)
+static void help_is_printed_despite_other_options(void **state)
 {
     (void)state;
     RUN(&run, "run", "--max-turns", "3", "x", "--help");
@@ -31,6 +31,6 @@ static void a_run_needs_nothing_but_a_prompt(void **state)
     assert_true(stage_exists(stage_path("data/belay/sessions.db")));
 }
 
-SUITE(run, STAGED(help_is_printed_whatever_else_is_said),
+SUITE(run, STAGED(help_is_printed_despite_other_options),
       STAGED(the_help_names_every_exit_code_and_variable),
       STAGED(a_run_needs_nothing_but_a_prompt));

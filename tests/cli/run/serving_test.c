@@ -17,7 +17,7 @@
 #define SERVERS(command)                                                                           \
     "{\"mcpServers\":{\"given\":{\"command\":\"" command "\",\"args\":[\"begun\"]}}}"
 
-static void M20_servers_of_a_folder_stay_off_until_somebody_agrees(void **state)
+static void M20_servers_of_a_folder_are_not_started_before_approval(void **state)
 {
     static struct run run;
 
@@ -25,13 +25,13 @@ static void M20_servers_of_a_folder_stay_off_until_somebody_agrees(void **state)
     stage_file(".mcp.json", SERVERS("touch"));
     RUN(&run, "run", "--provider", stage_script("replies: [{say: Well.}]"), "hello");
     assert_int_equal(run.exit_code, 0);
-    assert_non_null(strstr(run.err, "MCP server given: it stays off"));
+    assert_non_null(strstr(run.err, "MCP server given: not started"));
     RUN(&run, "tools", "--json");
     const struct bl_json *answer = stage_answer(&run, "tools", 0);
     assert_string_equal(stage_text_at(answer, "/servers/0/server"), "given");
     assert_string_equal(stage_text_at(answer, "/servers/0/state"), "untrusted");
     assert_false(stage_exists(stage_path("work/begun")));
-    /* It is no server, but it was started. */
+    /* It is not a server, but it was started. */
     RUN(&run, "tools", "--trust-mcp", "--json");
     answer = stage_answer(&run, "tools", 0);
     assert_string_equal(stage_text_at(answer, "/servers/0/state"), "failed");
@@ -48,9 +48,9 @@ static void a_conversation_asks_once_and_remembers_a_yes(void **state)
     GUEST(&guest, 80, 24, "--provider", provider);
     guest_await(&guest, "Allow the MCP server given?");
     guest_await(&guest, "touch begun");
-    /* What comes too early to be an answer becomes it with Enter. */
+    /* Input that arrives too early to be an answer becomes one with Enter. */
     guest_type(&guest, "n\r");
-    guest_await(&guest, "given stays off.");
+    guest_await(&guest, "given was not started.");
     guest_await_idle(&guest);
     guest_leave(&guest);
     guest_end(&guest);
@@ -73,7 +73,7 @@ static void a_conversation_asks_once_and_remembers_a_yes(void **state)
 
 /* ---- The token ------------------------------------------------------------------------------- */
 
-static void a_token_is_made_once_and_nobody_else_can_read_it(void **state)
+static void token_is_created_once_and_readable_only_by_its_owner(void **state)
 {
     struct bl_error error = {0};
     const char *path, *first = "", *second = "";
@@ -97,7 +97,7 @@ static void a_token_is_made_once_and_nobody_else_can_read_it(void **state)
     bl_arena_done(&arena);
 }
 
-static void a_token_that_is_none_or_open_to_others_is_refused(void **state)
+static void invalid_or_accessible_token_is_refused(void **state)
 {
     struct bl_error error = {0};
     const char *token;
@@ -108,7 +108,7 @@ static void a_token_that_is_none_or_open_to_others_is_refused(void **state)
     const char *path = stage_file("token", "short\n");
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(mcp_token_read(&arena, path, &token, &error), BL_EINVAL);
-    assert_non_null(strstr(error.message, "holds no token"));
+    assert_non_null(strstr(error.message, "has no valid token"));
     error = (struct bl_error){0};
     stage_file("token", "0123456789012345678901234567890123456789 123\n");
     assert_int_equal(mcp_token_read(&arena, path, &token, &error), BL_EINVAL);
@@ -141,13 +141,13 @@ static void M12_an_address_that_is_not_loopback_is_a_usage_error(void **state)
 
     (void)state;
     RUN(&run, "mcp", "--http", "--address", "0.0.0.0");
-    check_usage(&run, "belay mcp: invalid value '0.0.0.0' for --address (expected a loopback "
-                      "address: 127.0.0.1 or "
-                      "::1); use a tunnel of your own to let others reach it\n");
+    check_usage(&run,
+                "belay mcp: invalid value '0.0.0.0' for --address (expected a loopback address: "
+                "127.0.0.1 or ::1)\nhint: use a tunnel to make it reachable from other machines\n");
     RUN(&run, "mcp", "--http", "--address", "example.test");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "mcp", "--address", "::1");
-    check_usage(&run, "belay mcp: --address needs --http; add --http, or leave it out\n");
+    check_usage(&run, "belay mcp: --address needs --http\nhint: add --http, or omit the option\n");
     RUN(&run, "mcp", "--http", "65536");
     check_usage(
         &run,
@@ -155,10 +155,10 @@ static void M12_an_address_that_is_not_loopback_is_a_usage_error(void **state)
     RUN(&run, "mcp", "8080");
     assert_int_equal(run.exit_code, 2);
     RUN(&run, "acp", "hello");
-    check_usage(&run, "belay acp: unexpected argument 'hello'; --help shows the usage\n");
+    check_usage(&run, "belay acp: unexpected argument 'hello'\nhint: --help shows the usage\n");
 }
 
-static void what_is_wrong_with_the_options_is_said_before_anybody_is_served(void **state)
+static void invalid_options_are_reported_before_serving(void **state)
 {
     static struct run run;
 
@@ -183,7 +183,7 @@ static int end_served(void **state)
     return stage_end(state);
 }
 
-/* With a standard input that stays open. */
+/* Starts the command with a standard input that stays open. */
 static void start_serving(const char *const *words, int *ret_input)
 {
     int ends[2];
@@ -198,8 +198,8 @@ static void start_serving(const char *const *words, int *ret_input)
     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":%s,"  \
     "\"capabilities\":{},\"clientInfo\":{\"name\":\"test\",\"version\":\"1\"}}}\n"
 
-/* Both speak, and say nothing else on standard output; a client that goes, and a signal, end them.
- */
+/* Checks that the command speaks its protocol and writes nothing else to standard output, and that
+ * it ends when the client disconnects or a signal arrives. */
 static void check_served(const char *command, const char *version, int signal, int exit_code)
 {
     static struct run run;
@@ -226,7 +226,7 @@ static void check_served(const char *command, const char *version, int signal, i
     held_end(&served);
 }
 
-static void a_client_that_goes_and_a_signal_end_those_who_serve(void **state)
+static void disconnect_or_signal_ends_serving_commands(void **state)
 {
     (void)state;
     check_served("acp", "1", 0, 0);
@@ -236,7 +236,7 @@ static void a_client_that_goes_and_a_signal_end_those_who_serve(void **state)
     check_served("mcp", "\"2025-11-25\"", SIGTERM, 143);
 }
 
-static void over_http_the_address_and_the_token_file_are_told(void **state)
+static void http_reports_the_address_and_the_token_file(void **state)
 {
     (void)state;
     START(&served, "mcp", "--http", "--token-file", stage_path("work/token"), "--provider",
@@ -254,11 +254,11 @@ static void over_http_the_address_and_the_token_file_are_told(void **state)
 
 #define SERVED(test) cmocka_unit_test_setup_teardown(test, stage_begin, end_served)
 
-SUITE(serving, STAGED(M20_servers_of_a_folder_stay_off_until_somebody_agrees),
+SUITE(serving, STAGED(M20_servers_of_a_folder_are_not_started_before_approval),
       STAGED(a_conversation_asks_once_and_remembers_a_yes),
-      STAGED(a_token_is_made_once_and_nobody_else_can_read_it),
-      STAGED(a_token_that_is_none_or_open_to_others_is_refused),
+      STAGED(token_is_created_once_and_readable_only_by_its_owner),
+      STAGED(invalid_or_accessible_token_is_refused),
       STAGED(M12_an_address_that_is_not_loopback_is_a_usage_error),
-      STAGED(what_is_wrong_with_the_options_is_said_before_anybody_is_served),
-      SERVED(a_client_that_goes_and_a_signal_end_those_who_serve),
-      SERVED(over_http_the_address_and_the_token_file_are_told));
+      STAGED(invalid_options_are_reported_before_serving),
+      SERVED(disconnect_or_signal_ends_serving_commands),
+      SERVED(http_reports_the_address_and_the_token_file));

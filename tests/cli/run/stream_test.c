@@ -12,7 +12,7 @@
 
 /* A stream on a pipe of its own, in a loop. */
 struct piped {
-    struct bl_scope run, patience;
+    struct bl_scope run, wait_limit;
     struct cli_stream stream;
     int ends[2];
 };
@@ -22,8 +22,8 @@ static void open_on(struct piped *piped, int fd)
     struct bl_error error = {0};
 
     bl_scope_init(&piped->run, bl_scope_current());
-    bl_scope_init(&piped->patience, bl_scope_current());
-    CHECK_EQUAL(cli_stream_open(&piped->stream, fd, &piped->run, &piped->patience, &error), 0);
+    bl_scope_init(&piped->wait_limit, bl_scope_current());
+    CHECK_EQUAL(cli_stream_open(&piped->stream, fd, &piped->run, &piped->wait_limit, &error), 0);
 }
 
 static void open_piped(struct piped *piped)
@@ -35,7 +35,7 @@ static void open_piped(struct piped *piped)
 static void close_scopes(struct piped *piped)
 {
     bl_scope_done(&piped->run);
-    bl_scope_done(&piped->patience);
+    bl_scope_done(&piped->wait_limit);
 }
 
 static void close_piped(struct piped *piped)
@@ -46,7 +46,7 @@ static void close_piped(struct piped *piped)
     close(piped->ends[1]);
 }
 
-/* Reads what is there now. */
+/* Reads the available bytes. */
 static size_t take_all(int fd)
 {
     static char data[65536];
@@ -84,7 +84,7 @@ static int write_and_flush(void *argument)
     return 0;
 }
 
-static void what_is_written_comes_out_in_order(void **state)
+static void output_is_in_order(void **state)
 {
     (void)state;
     run_in_loop(write_and_flush, NULL);
@@ -100,7 +100,7 @@ static int keep_flags(void *argument)
     bl_sleep(BL_NS_PER_MS);
     CHECK((fcntl(piped.ends[1], F_GETFL) & O_NONBLOCK) == 0);
     close_piped(&piped);
-    /* A socket cannot be opened anew: it is set back. */
+    /* A socket cannot be opened again: its mode is restored. */
     CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, piped.ends), 0);
     open_on(&piped, piped.ends[1]);
     cli_stream_write(&piped.stream, BL_TEXT("x"));
@@ -113,7 +113,7 @@ static int keep_flags(void *argument)
     return 0;
 }
 
-static void a_descriptor_that_is_shared_stays_as_it_was(void **state)
+static void shared_descriptor_is_unchanged(void **state)
 {
     (void)state;
     run_in_loop(keep_flags, NULL);
@@ -174,13 +174,13 @@ static int slow_reader(void *argument)
     return 0;
 }
 
-static void a_slow_reader_holds_the_writer_up(void **state)
+static void slow_reader_delays_the_writer(void **state)
 {
     (void)state;
     run_in_loop(slow_reader, NULL);
 }
 
-/* `which` is the scope that is stopped; the writer runs in one that is claimed. */
+/* `which` is the scope to stop; the writer runs in a claimed scope. */
 static int stop_writer(struct piped *piped, struct bl_scope *own, struct bl_scope *which)
 {
     struct bl_nursery nursery;
@@ -214,7 +214,7 @@ static int stopped_writer(void *argument)
     stop_writer(&piped, &own, &own);
     close_piped(&piped);
     open_piped(&piped);
-    stop_writer(&piped, &own, &piped.patience);
+    stop_writer(&piped, &own, &piped.wait_limit);
     close_piped(&piped);
     return 0;
 }
@@ -248,7 +248,7 @@ static int gone_while_idle(void *argument)
     return 0;
 }
 
-static void a_reader_that_goes_stops_the_run_also_when_nothing_is_written(void **state)
+static void closed_output_stops_the_run_even_without_writes(void **state)
 {
     (void)state;
     run_in_loop(gone_while_idle, NULL);
@@ -273,7 +273,7 @@ static int half_closed(void *argument)
     return 0;
 }
 
-static void a_socket_whose_peer_only_sends_no_more_is_written_to(void **state)
+static void half_closed_socket_is_still_written_to(void **state)
 {
     (void)state;
     run_in_loop(half_closed, NULL);
@@ -285,7 +285,7 @@ static int linger(void *argument)
 
     (void)argument;
     open_piped(&piped);
-    bl_scope_stop(&piped.patience, BL_STOP_USER, "test");
+    bl_scope_stop(&piped.wait_limit, BL_STOP_USER, "test");
     cli_stream_write(&piped.stream, big(1 << 20));
     uint64_t from_ns = bl_now_ns();
     CHECK(!cli_stream_flush(&piped.stream));
@@ -295,13 +295,13 @@ static int linger(void *argument)
     return 0;
 }
 
-static void after_a_stop_a_reader_that_takes_nothing_is_left(void **state)
+static void after_a_stop_a_reader_that_reads_nothing_is_abandoned(void **state)
 {
     (void)state;
     run_in_loop(linger, NULL);
 }
 
-/* Takes a little at a time: each bit is progress. */
+/* Reads a little at a time; each read counts as progress. */
 static void *trickle_main(void *argument)
 {
     static char data[65536];
@@ -320,7 +320,7 @@ static int trickle(void *argument)
     (void)argument;
     open_piped(&piped);
     pthread_create(&reader, NULL, trickle_main, &piped.ends[0]);
-    bl_scope_stop(&piped.patience, BL_STOP_USER, "test");
+    bl_scope_stop(&piped.wait_limit, BL_STOP_USER, "test");
     cli_stream_write(&piped.stream, big(3 << 20));
     CHECK(cli_stream_flush(&piped.stream));
     CHECK_EQUAL(piped.stream.written, 3 << 20);
@@ -390,7 +390,7 @@ static int offer(void *argument)
 
     (void)argument;
     open_piped(&piped);
-    /* More than the pipe holds: what is pending stays, and the next is not taken. */
+    /* More than the pipe holds: it stays pending, and the next text is refused. */
     CHECK(cli_stream_offer(&piped.stream, big(1 << 20), 4096));
     CHECK_EQUAL(bl_yield(), 0);
     CHECK(!cli_stream_offer(&piped.stream, BL_TEXT("lost"), 4096));
@@ -410,21 +410,20 @@ static int offer(void *argument)
     return 0;
 }
 
-static void who_must_not_wait_is_refused_when_nobody_reads(void **state)
+static void offer_without_a_reader_is_refused(void **state)
 {
     (void)state;
     run_in_loop(offer, NULL);
 }
 
-SUITE(stream, cmocka_unit_test(what_is_written_comes_out_in_order),
-      cmocka_unit_test(a_descriptor_that_is_shared_stays_as_it_was),
-      cmocka_unit_test(a_file_is_written_at_once),
-      cmocka_unit_test(a_slow_reader_holds_the_writer_up),
+SUITE(stream, cmocka_unit_test(output_is_in_order),
+      cmocka_unit_test(shared_descriptor_is_unchanged), cmocka_unit_test(a_file_is_written_at_once),
+      cmocka_unit_test(slow_reader_delays_the_writer),
       cmocka_unit_test(a_stop_frees_a_writer_that_waits_also_when_its_scope_is_claimed),
-      cmocka_unit_test(a_reader_that_goes_stops_the_run_also_when_nothing_is_written),
-      cmocka_unit_test(a_socket_whose_peer_only_sends_no_more_is_written_to),
-      cmocka_unit_test(after_a_stop_a_reader_that_takes_nothing_is_left),
+      cmocka_unit_test(closed_output_stops_the_run_even_without_writes),
+      cmocka_unit_test(half_closed_socket_is_still_written_to),
+      cmocka_unit_test(after_a_stop_a_reader_that_reads_nothing_is_abandoned),
       cmocka_unit_test(after_a_stop_a_reader_that_is_slow_gets_all_of_it),
       cmocka_unit_test(an_output_that_cannot_be_written_is_refused_at_the_start),
       cmocka_unit_test(a_full_disk_stops_the_run),
-      cmocka_unit_test(who_must_not_wait_is_refused_when_nobody_reads));
+      cmocka_unit_test(offer_without_a_reader_is_refused));

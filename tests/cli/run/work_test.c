@@ -19,7 +19,7 @@ static int end_held(void **state)
 
 #define LATE_MS 50 /* promised: a run ends this soon after its deadline */
 
-/* Tools run as they are, so that no test depends on the sandbox of the machine. */
+/* Tools run without a sandbox, so that no test depends on the machine's. */
 #define FREE "--yolo", "--sandbox", "off"
 
 static const char hello[] = "replies: [{say: hello}]\nrepeat: true\n";
@@ -77,7 +77,7 @@ static void limits_are_exit_code_3_and_change_nothing(void **state)
     assert_int_equal(stage_turns("s"), 1);
 }
 
-static void a_step_limit_can_be_written_up_instead(void **state)
+static void step_limit_can_end_in_a_summary(void **state)
 {
     (void)state;
     RUN(&run, "run", "hi", "--max-steps", "1", "--on-exhausted", "synthesize", FREE, "--json",
@@ -129,13 +129,13 @@ static void a_deadline_of_zero_or_less_is_one_result_without_a_call(void **state
         assert_int_equal(stage_size_at(answer, "/turns"), 1);
         assert_int_equal(stage_number_at(answer, "/spent/input_tokens"), 0);
         assert_string_equal(stage_text_at(answer, "/receipt/reason"), "timeout");
-        /* On a machine that is busy there may be no time to open it. */
+        /* On a busy machine there may be no time to open the session. */
         if (!stage_null_at(answer, "/session_id"))
             assert_int_equal(stage_turns("s"), 0);
     }
 }
 
-/* `begun` is an event that says that the model, or the tool, was at work. */
+/* `begun` is an event that shows that the model or the tool was running. */
 static void check_timeout(const char *yaml, const char *figure, const char *begun,
                           const char *output)
 {
@@ -152,7 +152,7 @@ static void check_timeout(const char *yaml, const char *figure, const char *begu
         in_time = stage_lines_with(stage_output(&held), begun) > 0;
         if (in_time)
             assert_string_equal(stage_text_at(answer, "/turns/0/output"), output);
-        /* The first is the one that is usually long enough. */
+        /* The first timeout is usually long enough. */
         if (in_time && i == 0)
             assert_true(figure_between(figure, ms, 300, 300 + LATE_MS));
         assert_true(ms >= 300);
@@ -162,7 +162,7 @@ static void check_timeout(const char *yaml, const char *figure, const char *begu
     assert_int_equal(stage_turns("s"), 0);
 }
 
-static void whatever_hangs_the_process_ends_at_the_deadline(void **state)
+static void any_hang_ends_at_the_deadline(void **state)
 {
     (void)state;
     check_timeout(silent, "02 deadline of a run, silent model", "{\"type\":\"turn_started\",", "");
@@ -233,8 +233,8 @@ static void every_stop_signal_ends_in_one_result_line(void **state)
     check_signal(SIGQUIT, "SIGQUIT", 130);
 }
 
-/* However early or late it comes: one result line, or the signal's own end before the program could
- * hear of it. */
+/* Whenever the signal arrives, there is one result line, or the signal ends the program before it
+ * can handle signals. */
 static void a_signal_at_any_moment_ends_in_one_result_line(void **state)
 {
     const char *script = stage_script(hello);
@@ -256,7 +256,7 @@ static void a_signal_at_any_moment_ends_in_one_result_line(void **state)
     }
 }
 
-static void a_tool_dies_with_all_it_started(void **state)
+static void tool_ends_with_all_its_processes(void **state)
 {
     (void)state;
     start_stuck(sleeping, "stream-json");
@@ -270,8 +270,8 @@ static void a_tool_dies_with_all_it_started(void **state)
     assert_int_equal(held_count(&held), 0);
 }
 
-/* What the tool cleans up takes longer than the usual grace. */
-static void a_stopped_tool_has_the_grace_that_was_said(void **state)
+/* The clean-up of the tool takes longer than the default grace period. */
+static void stopped_tool_has_the_given_grace_period(void **state)
 {
     const char *script = stage_script(
         "replies: [{tools: [{name: bash, input: {command: \"trap 'sleep 0.4; touch clean; exit' "
@@ -297,7 +297,7 @@ static void a_stopped_tool_has_the_grace_that_was_said(void **state)
     }
 }
 
-static void the_second_signal_cuts_the_grace(void **state)
+static void second_signal_cuts_the_grace_period(void **state)
 {
     (void)state;
     START(&held, "run", "hi", "--provider",
@@ -316,14 +316,14 @@ static void the_second_signal_cuts_the_grace(void **state)
     assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"), "killed");
     assert_false(stage_true_at(answer, "/final_cancel_observed"));
     assert_int_equal(held_count(&held), 0);
-    /* From the first signal on: it was heard within milliseconds. */
+    /* From the first signal on, which was noticed within milliseconds. */
     double quiet_ms = stage_double_at(answer, "/receipt/quiet_ms");
     assert_true(figure_at_most("03 second signal in a grace of 60 s", quiet_ms, 100));
 }
 
-/* ---- What is kept ---------------------------------------------------------------------------- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
-static void keep_commits_what_had_come(void **state)
+static void keep_commits_the_partial_output(void **state)
 {
     bool kept = false;
 
@@ -343,7 +343,7 @@ static void keep_commits_what_had_come(void **state)
     assert_int_equal(stage_turns("s"), 1);
 }
 
-static void continue_and_resume_go_on_with_a_session(void **state)
+static void continue_and_resume_use_the_session(void **state)
 {
     const char *script = stage_script(hello);
 
@@ -387,7 +387,7 @@ static void a_request_is_run_once(void **state)
     stage_answer(&run, "run", 2);
 }
 
-static void a_request_that_was_killed_goes_on_where_it_stood(void **state)
+static void killed_request_resumes_where_it_stopped(void **state)
 {
     (void)state;
     START(&held, "run", "hi", "--request-id", "r1", "--session", "s", "--provider",
@@ -428,7 +428,7 @@ static void a_session_has_one_writer(void **state)
     assert_string_equal(run.err, "");
 }
 
-static void what_was_cut_off_is_an_event_too(void **state)
+static void cut_off_turn_is_an_event(void **state)
 {
     (void)state;
     start_stuck(stuck, "stream-json");
@@ -443,7 +443,7 @@ static void what_was_cut_off_is_an_event_too(void **state)
     assert_non_null(strstr(run.out, "was cut off and is not in the session."));
 }
 
-static void a_store_that_is_none_is_left_as_it_is(void **state)
+static void file_that_is_not_a_store_is_unchanged(void **state)
 {
     const char *path = stage_file("not-a-store.db", "this is not a database, and long enough to be "
                                                     "one page of it, maybe");
@@ -466,7 +466,7 @@ static void a_store_that_is_none_is_left_as_it_is(void **state)
     stage_answer(&run, "run", 1);
 }
 
-static void without_a_place_for_its_socket_a_run_goes_on(void **state)
+static void run_continues_without_a_control_socket(void **state)
 {
     (void)state;
     runner_run_with(&run,
@@ -478,7 +478,7 @@ static void without_a_place_for_its_socket_a_run_goes_on(void **state)
     assert_string_equal(run.err, "");
 }
 
-static void what_no_rule_allows_is_refused_and_recorded(void **state)
+static void call_without_a_rule_is_refused_and_recorded(void **state)
 {
     (void)state;
     RUN(&run, "run", "hi", "--permission-mode", "read-only", "--sandbox", "off", "--provider",
@@ -487,6 +487,7 @@ static void what_no_rule_allows_is_refused_and_recorded(void **state)
         "--json");
     const struct bl_json *answer = stage_answer(&run, "run", 0);
     assert_string_equal(stage_text_at(answer, "/turns/0/permission_denials/0/tool_name"), "bash");
+    assert_string_equal(stage_text_at(answer, "/result"), "done");
     assert_false(stage_exists("made"));
     RUN(&run, "run", "hi", "--sandbox", "off", "--allow", "bash(touch *)", "--provider",
         stage_script("replies: [{tools: [{name: bash, input: {command: 'touch made'}}]}, "
@@ -496,17 +497,72 @@ static void what_no_rule_allows_is_refused_and_recorded(void **state)
     assert_true(stage_exists("made"));
 }
 
+#define BASH(command)                                                                              \
+    "replies: [{tools: [{name: bash, input: {command: " command "}}]}, {say: done}]\n"
+
+static void refused_calls_are_reported_with_the_options_that_allow_them(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--sandbox", "off", "--provider", stage_script(BASH("echo hi")));
+    assert_int_equal(run.exit_code, 0);
+    assert_string_equal(run.out, "done\n");
+    assert_string_equal(run.err, "belay run: bash was refused: it would run outside a sandbox; to "
+                                 "allow it, add --allow 'bash(echo *)'\n");
+    RUN(&run, "run", "hi", "--sandbox", "off", "--allow", "bash(echo *)", "--provider",
+        stage_script(BASH("echo hi")));
+    assert_string_equal(run.err, "");
+    RUN(&run, "run", "hi", "--sandbox", "off", "--provider",
+        stage_script(BASH("\"make x; rm 'a b'\"")));
+    assert_non_null(
+        strstr(run.err, "add --allow 'bash(make x *)' --allow 'bash(rm '\\''a b'\\'')'\n"));
+    RUN(&run, "run", "hi", "--deny", "bash", "--provider", stage_script(BASH("echo hi")));
+    assert_string_equal(run.err, "belay run: bash was refused: denied by rule 'bash'\n");
+    RUN(&run, "run", "hi", "--sandbox", "off", "--provider", stage_script(BASH("echo hi")),
+        "--json");
+    const struct bl_json *answer = stage_answer(&run, "run", 0);
+    assert_string_equal(stage_text_at(answer, "/turns/0/permission_denials/0/rules/0"),
+                        "bash(echo *)");
+}
+
+static void refused_calls_of_a_sub_agent_are_reported(void **state)
+{
+    (void)state;
+    RUN(&run, "run", "hi", "--sandbox", "off", "--provider",
+        stage_script("replies:\n"
+                     "  - when: '^hi$'\n"
+                     "    tools: [{name: task, input: {agent: worker, prompt: below}}]\n"
+                     "  - when: '^below$'\n"
+                     "    tools: [{name: bash, input: {command: echo hi}}]\n"
+                     "  - say: below is done\n"
+                     "  - say: done\n"));
+    assert_int_equal(run.exit_code, 0);
+    assert_int_equal(stage_lines_with(run.err, "add --allow 'bash(echo *)'"), 1);
+}
+
+static void refused_commands_without_a_sandbox_get_a_hint(void **state)
+{
+    (void)state;
+    runner_run_with(
+        &run, (const char *const[]){"run", "hi", "--provider", stage_script(BASH("echo hi")), NULL},
+        (const char *const[]){"PATH=/nowhere", NULL}, RUN_KEEP);
+    assert_int_equal(run.exit_code, 0);
+    assert_non_null(strstr(run.err, "add --allow 'bash(echo *)'\nhint: with bubblewrap, "));
+}
+
 SUITE(run_work, HELD(a_run_that_completes_is_in_its_session_once),
-      HELD(limits_are_exit_code_3_and_change_nothing), HELD(a_step_limit_can_be_written_up_instead),
+      HELD(limits_are_exit_code_3_and_change_nothing), HELD(step_limit_can_end_in_a_summary),
       HELD(an_error_of_the_model_is_exit_code_1), HELD(overloads_are_tried_again),
       HELD(a_deadline_of_zero_or_less_is_one_result_without_a_call),
-      HELD(whatever_hangs_the_process_ends_at_the_deadline), HELD(one_deadline_is_over_all_turns),
+      HELD(any_hang_ends_at_the_deadline), HELD(one_deadline_is_over_all_turns),
       HELD(without_a_continuation_there_is_one_turn),
       HELD(every_stop_signal_ends_in_one_result_line),
-      HELD(a_signal_at_any_moment_ends_in_one_result_line), HELD(a_tool_dies_with_all_it_started),
-      HELD(a_stopped_tool_has_the_grace_that_was_said), HELD(the_second_signal_cuts_the_grace),
-      HELD(without_a_place_for_its_socket_a_run_goes_on), HELD(keep_commits_what_had_come),
-      HELD(continue_and_resume_go_on_with_a_session), HELD(a_request_is_run_once),
-      HELD(a_request_that_was_killed_goes_on_where_it_stood), HELD(a_session_has_one_writer),
-      HELD(what_was_cut_off_is_an_event_too), HELD(a_store_that_is_none_is_left_as_it_is),
-      HELD(what_no_rule_allows_is_refused_and_recorded));
+      HELD(a_signal_at_any_moment_ends_in_one_result_line), HELD(tool_ends_with_all_its_processes),
+      HELD(stopped_tool_has_the_given_grace_period), HELD(second_signal_cuts_the_grace_period),
+      HELD(run_continues_without_a_control_socket), HELD(keep_commits_the_partial_output),
+      HELD(continue_and_resume_use_the_session), HELD(a_request_is_run_once),
+      HELD(killed_request_resumes_where_it_stopped), HELD(a_session_has_one_writer),
+      HELD(cut_off_turn_is_an_event), HELD(file_that_is_not_a_store_is_unchanged),
+      HELD(call_without_a_rule_is_refused_and_recorded),
+      HELD(refused_calls_are_reported_with_the_options_that_allow_them),
+      HELD(refused_calls_of_a_sub_agent_are_reported),
+      HELD(refused_commands_without_a_sandbox_get_a_hint));

@@ -23,7 +23,7 @@ static void make(const char *id)
     stage_answer(&run, "run", 0);
 }
 
-static void what_is_exported_can_be_imported(void **state)
+static void export_can_be_imported(void **state)
 {
     (void)state;
     make("one");
@@ -46,7 +46,7 @@ static void what_is_exported_can_be_imported(void **state)
     assert_int_equal(stage_turns("one"), 3);
 }
 
-static void an_export_to_a_file_is_whole_and_the_owners_alone(void **state)
+static void export_to_a_file_is_atomic_and_private(void **state)
 {
     struct stat status;
 
@@ -74,7 +74,7 @@ static void an_export_to_a_file_is_whole_and_the_owners_alone(void **state)
                         "filesystem");
 }
 
-static void an_import_comes_from_standard_input_too(void **state)
+static void import_reads_standard_input(void **state)
 {
     (void)state;
     make("one");
@@ -91,7 +91,7 @@ static void an_import_comes_from_standard_input_too(void **state)
     assert_int_equal(stage_turns("two"), 3);
 }
 
-static void what_is_no_export_is_refused_whole(void **state)
+static void invalid_export_is_refused(void **state)
 {
     static const char *const broken[] = {
         "", "x", "{}\n", "{\"type\":\"session\"}\n", "{\"type\":\"end\",\"lines\":0}\n", "\xff\n"};
@@ -116,7 +116,7 @@ static void what_is_no_export_is_refused_whole(void **state)
     stage_answer(&run, "session-import", 1);
 }
 
-static void a_reader_of_an_export_that_goes_is_exit_code_130(void **state)
+static void closed_output_of_an_export_is_exit_code_130(void **state)
 {
     int ends[2];
 
@@ -130,7 +130,6 @@ static void a_reader_of_an_export_that_goes_is_exit_code_130(void **state)
     assert_string_equal(run.err, "");
 }
 
-SUITE(session_file, HELD(what_is_exported_can_be_imported),
-      HELD(an_export_to_a_file_is_whole_and_the_owners_alone),
-      HELD(an_import_comes_from_standard_input_too), HELD(what_is_no_export_is_refused_whole),
-      HELD(a_reader_of_an_export_that_goes_is_exit_code_130));
+SUITE(session_file, HELD(export_can_be_imported), HELD(export_to_a_file_is_atomic_and_private),
+      HELD(import_reads_standard_input), HELD(invalid_export_is_refused),
+      HELD(closed_output_of_an_export_is_exit_code_130));

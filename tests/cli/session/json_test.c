@@ -36,7 +36,7 @@ static void list_and_show_have_all_their_members(void **state)
     assert_string_equal(stage_text_at(answer, "/turns/0/prompt"), "first line\nsecond line");
 }
 
-static void rejected_attempts_stand_beside_the_turns(void **state)
+static void rejected_attempts_are_listed_beside_the_turns(void **state)
 {
     bool begun = false;
 
@@ -61,4 +61,4 @@ static void rejected_attempts_stand_beside_the_turns(void **state)
 }
 
 SUITE(session_json, STAGED(list_and_show_have_all_their_members),
-      STAGED(rejected_attempts_stand_beside_the_turns));
+      STAGED(rejected_attempts_are_listed_beside_the_turns));

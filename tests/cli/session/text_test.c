@@ -20,11 +20,12 @@ static void people_see_a_table_and_one_session(void **state)
     RUN(&run, "run", "no more", "--session", "s", "--sandbox", "off", "--max-session-turns", "1");
     assert_int_equal(run.exit_code, 3);
     RUN(&run, "session", "show", "s");
-    assert_non_null(strstr(run.out, "\nAttempts that are not in the session:\n"));
+    assert_non_null(strstr(run.out, "\n"
+                                    "Attempts, not part of the session:\n"));
     assert_non_null(strstr(run.out, "  rejected: max_turns_reached\n  > no more\n"));
 }
 
-static void what_would_move_the_cursor_does_not_get_through(void **state)
+static void control_sequences_are_escaped(void **state)
 {
     (void)state;
     RUN(&run, "run", "red \x1b[31m\x07 title", "--session", "s", "--sandbox", "off", "--provider",
@@ -42,9 +43,8 @@ static void an_empty_directory_points_at_the_others(void **state)
     (void)state;
     RUN(&run, "session", "list");
     assert_string_equal(run.out,
-                        "No sessions of this directory; --all lists those of every one.\n");
+                        "No sessions in this directory; --all lists those of all directories.\n");
 }
 
 SUITE(session_text, STAGED(people_see_a_table_and_one_session),
-      STAGED(what_would_move_the_cursor_does_not_get_through),
-      STAGED(an_empty_directory_points_at_the_others));
+      STAGED(control_sequences_are_escaped), STAGED(an_empty_directory_points_at_the_others));

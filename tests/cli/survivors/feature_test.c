@@ -20,7 +20,7 @@ static void feature_shell(const char *command)
     assert_int_equal(system(command), 0);
 }
 
-/* A repository to write a plan into, which then becomes the ordinary user's. */
+/* Creates a repository for a plan, which the ordinary user then owns. */
 static void feature_begin(void)
 {
     feature_shell("chown 0:0 . && git init -q . && git config user.name t && "
@@ -65,14 +65,14 @@ static const struct bl_json *feature_receipt(const struct bl_json *answer, const
     return NULL;
 }
 
-/* Each process counts once: its task stands for it in the receipt of the feature. */
-static void a_feature_that_is_terminated_says_how_many_are_left(void **state BL_UNUSED)
+/* Each process counts once: in the receipt of the feature, it is counted with its task. */
+static void terminated_feature_reports_the_survivors(void **state BL_UNUSED)
 {
     left_require();
     feature_make_plan("60s");
     START(&held, "feature", "run", "FEAT", "--json");
     field_await_file(stage_path("unkillable"));
-    for (int i = 0; i < 2; i++) /* the first lets the turn end */
+    for (int i = 0; i < 2; i++) /* the first signal lets the turn end */
         kill(held.pid, SIGTERM);
     held_wait(&held);
     const struct bl_json *answer = stage_json(stage_output(&held));
@@ -85,7 +85,7 @@ static void a_feature_that_is_terminated_says_how_many_are_left(void **state BL_
 }
 
 /* A and B write the same file; in the turn that is to merge B, its Player cannot be stopped. */
-static void a_merge_turn_that_is_cancelled_counts_each_that_is_left_once(void **state BL_UNUSED)
+static void cancelled_merge_turn_counts_each_survivor_once(void **state BL_UNUSED)
 {
     static struct run run;
 
@@ -112,6 +112,6 @@ static void a_merge_turn_that_is_cancelled_counts_each_that_is_left_once(void **
 
 #define FEATURE(test) cmocka_unit_test_setup_teardown(test, left_begin, feature_end)
 
-SUITE(feature, FEATURE(a_merge_turn_that_is_cancelled_counts_each_that_is_left_once),
+SUITE(feature, FEATURE(cancelled_merge_turn_counts_each_survivor_once),
       FEATURE(a_task_at_its_deadline_says_how_many_are_left),
-      FEATURE(a_feature_that_is_terminated_says_how_many_are_left));
+      FEATURE(terminated_feature_reports_the_survivors));

@@ -38,14 +38,13 @@ static void hold_says_how_many_are_left(void **state BL_UNUSED)
     assert_string_equal(stage_text_at(answer, "/end/how"), "stopped");
     left_check(bl_json_get(answer, BL_TEXT("receipt")));
     assert_non_null(strstr(held_err(&other), LEFT_TEXT "\n"));
-    /* A stop that failed, whatever asked for it. */
+    /* A stop that failed, whatever its reason. */
     assert_int_equal(stage_number_at(answer, "/exit_code"), 125);
     assert_int_equal(held.exit_code, 125);
     assert_int_equal(other.exit_code, 125);
 }
 
-/* Short calls one after the other, so that a watcher has something to see, until the file `go` is
- * there. */
+/* Returns a script of short calls, so that a watcher gets events, until the file `go` exists. */
 static const char *program_patient_script(void)
 {
     return stage_script(
@@ -66,15 +65,15 @@ static void program_start_run(struct held *one, const char *format)
     } while (strstr(run.out, "\"session\":\"s\"") == NULL);
 }
 
-/* Until that many carry the mark of a run: with belay, the warden and the shell. */
+/* Waits until all processes of the run have the mark, including belay, the warden and the shell. */
 static void program_go(struct held *one)
 {
     stage_file("go", "");
     held_await_at_least(one, 3 + LEFT_COUNT);
 }
 
-/* One stop, as all that see it tell of it. */
-static void a_cancelled_run_says_everywhere_how_many_are_left(void **state BL_UNUSED)
+/* One stop, as reported in every place. */
+static void cancelled_run_reports_its_survivors_everywhere(void **state BL_UNUSED)
 {
     left_require();
     program_start_run(&held, "stream-json");
@@ -91,7 +90,7 @@ static void a_cancelled_run_says_everywhere_how_many_are_left(void **state BL_UN
     held_wait(&watch);
     assert_true(stage_lines_with(stage_output(&watch), "\"survivors\":2,\"background\"") > 0);
     assert_int_equal(stage_lines_with(stage_output(&watch), "\"survivors\":0"), 0);
-    /* From the store, again and again. */
+    /* From the store, every time. */
     left_check_store("s", "user");
     for (int i = 0; i < 2; i++) {
         RUN(&run, "cancel", "s");
@@ -119,8 +118,9 @@ static void a_run_that_is_terminated_says_in_text_how_many_are_left(void **state
     left_check_store("s", "signal");
 }
 
-/* A time limit is no stop of the run: the model is told, and the run goes on. */
-static void a_call_past_its_time_limit_tells_the_model_how_many_are_left(void **state BL_UNUSED)
+/* A time limit of a call does not stop the run: the model gets the result, and the run continues.
+ */
+static void timed_out_call_reports_its_survivors_to_the_model(void **state BL_UNUSED)
 {
     left_require();
     RUN(&run, "run", "hi", "--session", "s", "--json", "--provider",
@@ -133,8 +133,8 @@ static void a_call_past_its_time_limit_tells_the_model_how_many_are_left(void **
     assert_non_null(strstr(run.out, "timed out after 500 ms\\ncould not be stopped: 2 processes"));
 }
 
-/* The warden writes what it proved; the next belay reads it. */
-static void after_kill_9_the_next_run_says_how_many_are_left(void **state BL_UNUSED)
+/* The warden records its proof; the next belay reads it. */
+static void after_kill_9_the_next_run_reports_the_survivors(void **state BL_UNUSED)
 {
     left_require();
     program_start_run(&held, "stream-json");
@@ -150,7 +150,7 @@ static void after_kill_9_the_next_run_says_how_many_are_left(void **state BL_UNU
 }
 
 SUITE(program, PROGRAM(hold_says_how_many_are_left),
-      PROGRAM(a_cancelled_run_says_everywhere_how_many_are_left),
+      PROGRAM(cancelled_run_reports_its_survivors_everywhere),
       PROGRAM(a_run_that_is_terminated_says_in_text_how_many_are_left),
-      PROGRAM(a_call_past_its_time_limit_tells_the_model_how_many_are_left),
-      PROGRAM(after_kill_9_the_next_run_says_how_many_are_left));
+      PROGRAM(timed_out_call_reports_its_survivors_to_the_model),
+      PROGRAM(after_kill_9_the_next_run_reports_the_survivors));

@@ -1,4 +1,4 @@
-/* What the shells are told of a command line: `belay __complete`. */
+/* Completion for shells: `belay __complete`. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void complete(const char *const *words)
 
 #define COMPLETE(...) complete((const char *const[]){__VA_ARGS__, NULL})
 
-/* A line begins with the word, and ends or goes on with a tab behind it. */
+/* True if a line is the word, alone or followed by a tab. */
 static bool offers(const char *word)
 {
     struct bl_text rest = bl_text_from(run.out), line, value;
@@ -129,7 +129,7 @@ static void files_are_left_to_the_shell(void **state)
     assert_string_equal(run.out, "workspace\n");
 }
 
-static void sessions_and_features_are_asked_of_the_store(void **state)
+static void sessions_and_features_come_from_the_store(void **state)
 {
     (void)state;
     RUN(&run, "run", "--session", "nightly", "--json", "x");
@@ -164,7 +164,7 @@ static void a_wrong_position_is_a_usage_error(void **state)
     assert_int_equal(run.exit_code, 2);
 }
 
-/* The words as bash breaks them. */
+/* Checks words as bash splits them. */
 static void check_bash(const char *words, const char *expected)
 {
     char command[2048], out[512] = "";
@@ -204,6 +204,6 @@ static void bash_joins_the_words_that_it_breaks(void **state)
 SUITE(complete, cmocka_unit_test(every_command_verb_and_option_is_completed),
       cmocka_unit_test(the_first_word_is_a_command_or_an_option_of_the_program),
       cmocka_unit_test(values_come_from_the_table), cmocka_unit_test(files_are_left_to_the_shell),
-      STAGED(sessions_and_features_are_asked_of_the_store),
+      STAGED(sessions_and_features_come_from_the_store),
       cmocka_unit_test(a_wrong_position_is_a_usage_error),
       STAGED(bash_joins_the_words_that_it_breaks));

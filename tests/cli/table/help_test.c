@@ -19,7 +19,7 @@ static void check_help(const struct run *run)
         assert_in_range(bl_utf8_count(line), 0, 80);
 }
 
-static void the_program_alone_prints_its_help(void **state)
+static void program_without_arguments_prints_its_help(void **state)
 {
     static struct run alone, asked;
 
@@ -48,7 +48,7 @@ static void the_help_lists_every_command(void **state)
     }
 }
 
-static void the_help_of_a_command_is_asked_for_in_three_ways(void **state)
+static void help_of_a_command_is_available_in_three_ways(void **state)
 {
     static struct run run, other;
 
@@ -71,14 +71,15 @@ static void help_explains_one_command_at_a_time(void **state)
     (void)state;
     RUN(&run, "help", "docter");
     assert_int_equal(run.exit_code, 2);
-    assert_string_equal(run.err, "belay help: unknown command 'docter'; did you mean 'doctor'?\n");
+    assert_string_equal(run.err,
+                        "belay help: unknown command 'docter'\nhint: did you mean 'doctor'?\n");
     RUN(&run, "help", "doctor", "help");
     assert_int_equal(run.exit_code, 2);
     assert_string_equal(run.err,
-                        "belay help: unexpected argument 'help'; --help shows the usage\n");
+                        "belay help: unexpected argument 'help'\nhint: --help shows the usage\n");
 }
 
-SUITE(help, cmocka_unit_test(the_program_alone_prints_its_help),
+SUITE(help, cmocka_unit_test(program_without_arguments_prints_its_help),
       cmocka_unit_test(the_help_lists_every_command),
-      cmocka_unit_test(the_help_of_a_command_is_asked_for_in_three_ways),
+      cmocka_unit_test(help_of_a_command_is_available_in_three_ways),
       cmocka_unit_test(help_explains_one_command_at_a_time));

@@ -140,7 +140,7 @@ static void values_of_every_type_are_stored(void **state)
     assert_null(settings.more);
 }
 
-static void what_is_not_given_stays_as_it_is(void **state)
+static void values_not_given_are_unchanged(void **state)
 {
     (void)state;
     assert_int_equal(READ("show"), 0);
@@ -185,7 +185,7 @@ static void two_dashes_end_the_options(void **state)
     assert_int_equal(call.format, CLI_FORMAT_TEXT);
 }
 
-static void letters_stand_together(void **state)
+static void letters_can_be_combined(void **state)
 {
     (void)state;
     assert_int_equal(READ("show", "-qcred"), 0);
@@ -197,7 +197,7 @@ static void letters_stand_together(void **state)
     FAILS("option '-c' needs an argument", "-c", "", "show", "-qc");
 }
 
-static void what_is_wrong_with_an_option_is_told_apart(void **state)
+static void errors_of_options_are_distinct(void **state)
 {
     (void)state;
     FAILS("unknown option '--jsn'", "--jsn", "did you mean '--json'?", "show", "--jsn=3");
@@ -205,7 +205,7 @@ static void what_is_wrong_with_an_option_is_told_apart(void **state)
           "--frobnicate");
     FAILS("option '--json' takes no argument", "--json=3", "", "show", "--json=3");
     FAILS("option '--turns' needs an argument", "--turns", "", "show", "--turns");
-    /* An abbreviation is not the option: it may be another one's name tomorrow. */
+    /* An abbreviation is refused: it may become the name of another option. */
     FAILS("unknown option '--js'", "--js", "did you mean '--json'?", "show", "--js");
 }
 
@@ -261,14 +261,14 @@ static void verbs_have_options_of_their_own(void **state)
     (void)state;
     assert_int_equal(READ("--word", "red", "make", "a"), 0);
     FAILS("'test show' has no option '--word'", "--word",
-          "--help says which subcommands have which options", "--word", "red", "show");
+          "--help lists the options of each subcommand", "--word", "red", "show");
     assert_int_equal(READ("make", "a", "--output-format", "stream-json"), 0);
     assert_int_equal(call.format, CLI_FORMAT_STREAM_JSON);
     FAILS("invalid value 'stream-json' for --output-format (expected text or json)",
           "--output-format", "", "show", "--output-format", "stream-json");
 }
 
-static void a_missing_or_unknown_verb_is_told(void **state)
+static void missing_or_unknown_verb_is_reported(void **state)
 {
     (void)state;
     FAILS("missing subcommand", "SUBCOMMAND", "expected make and show", "-q");
@@ -284,7 +284,7 @@ static void operands_are_counted(void **state)
     FAILS("invalid value '\xff' for NAME (expected valid UTF-8)", "NAME", "", "make", "\xff");
 }
 
-static void of_an_option_given_twice_the_last_counts(void **state)
+static void last_value_of_a_repeated_option_is_used(void **state)
 {
     (void)state;
     assert_int_equal(READ("show", "--turns", "2", "--json", "--turns", "3", "--output-format=text"),
@@ -295,7 +295,7 @@ static void of_an_option_given_twice_the_last_counts(void **state)
     assert_int_equal(call.format, CLI_FORMAT_JSON);
 }
 
-static void a_variable_stands_in_for_its_option(void **state)
+static void variable_is_the_default_of_its_option(void **state)
 {
     (void)state;
     setenv("BELAY_TEST_PATH", "from-env", 1);
@@ -334,12 +334,12 @@ static void another_programs_command_line_is_passed_on(void **state)
 
 #define ROW(test) cmocka_unit_test_teardown(test, end_arena)
 
-SUITE(option, ROW(values_of_every_type_are_stored), ROW(what_is_not_given_stays_as_it_is),
+SUITE(option, ROW(values_of_every_type_are_stored), ROW(values_not_given_are_unchanged),
       ROW(lists_grow_and_end_in_null), ROW(an_optional_argument_needs_an_equals_sign),
-      ROW(two_dashes_end_the_options), ROW(letters_stand_together),
-      ROW(what_is_wrong_with_an_option_is_told_apart), ROW(a_very_long_option_is_cut),
+      ROW(two_dashes_end_the_options), ROW(letters_can_be_combined),
+      ROW(errors_of_options_are_distinct), ROW(a_very_long_option_is_cut),
       ROW(a_wrong_value_names_option_value_and_what_is_expected),
-      ROW(verbs_have_options_of_their_own), ROW(a_missing_or_unknown_verb_is_told),
-      ROW(operands_are_counted), ROW(of_an_option_given_twice_the_last_counts),
-      ROW(a_variable_stands_in_for_its_option), ROW(help_is_asked_for_anywhere),
+      ROW(verbs_have_options_of_their_own), ROW(missing_or_unknown_verb_is_reported),
+      ROW(operands_are_counted), ROW(last_value_of_a_repeated_option_is_used),
+      ROW(variable_is_the_default_of_its_option), ROW(help_is_asked_for_anywhere),
       ROW(another_programs_command_line_is_passed_on));

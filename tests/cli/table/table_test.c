@@ -1,4 +1,4 @@
-/* A walk over the tables of all commands. */
+/* Checks over the tables of all commands. */
 #include "suite.h"
 
 #include <limits.h>
@@ -42,7 +42,7 @@ static void check_described(const struct cli_command *command, const struct cli_
     if (!is_sentence(option->about))
         fail_msg("belay %s --%s has no sentence about it", command->name, option->name);
     if (option->detail != NULL && !is_sentence(option->detail))
-        fail_msg("belay %s --%s: the detail is no sentence", command->name, option->name);
+        fail_msg("belay %s --%s: the detail is not a sentence", command->name, option->name);
     if (cli_option_takes(option) && option->argument == NULL)
         fail_msg("belay %s --%s: the argument has no name", command->name, option->name);
     bool typed = option->type == CLI_TYPE_DURATION || option->type == CLI_TYPE_BYTES;
@@ -66,7 +66,7 @@ static void every_option_is_described(void **state)
     }
 }
 
-/* A file below BELAY_BUILD_ROOT or BELAY_SOURCE_ROOT, into `document`. */
+/* Reads a file below BELAY_BUILD_ROOT or BELAY_SOURCE_ROOT into `document`. */
 static void read_document(const char *root, const char *path)
 {
     char whole[PATH_MAX];
@@ -105,7 +105,7 @@ static void every_option_is_in_the_help(void **state)
     assert_non_null(cli_commands[0]);
 }
 
-/* As a man page has it. */
+/* Escapes a text as in a man page. */
 static void escape_dashes(const char *text, char *out)
 {
     for (; *text != '\0'; text++) {
@@ -140,7 +140,7 @@ static void every_option_is_in_the_man_page(void **state)
     assert_non_null(cli_commands[0]);
 }
 
-static void the_reference_in_git_is_the_one_that_the_tables_give(void **state)
+static void reference_in_git_matches_the_tables(void **state)
 {
     static const char *const pages[] = {"commands.md", "errors.md"};
 
@@ -171,7 +171,7 @@ static const char *right_value(const struct cli_option *option)
     return option->type == CLI_TYPE_COUNT ? "5" : "x";
 }
 
-/* Text of any kind has no wrong value but bytes that are none. */
+/* Returns an invalid value; for text, only invalid UTF-8 is one. */
 static const char *wrong_value(const struct cli_option *option)
 {
     switch (option->type) {
@@ -283,7 +283,7 @@ static void every_limit_is_the_last_value_that_is_accepted(void **state)
     assert_non_null(cli_commands[0]);
 }
 
-/* The tables link no other room: the names of its values stand there again. */
+/* The tables link no other room, so they repeat the names of its values. */
 static void choices_are_the_names_that_their_rooms_give_them(void **state)
 {
     (void)state;
@@ -305,15 +305,17 @@ static void choices_are_the_names_that_their_rooms_give_them(void **state)
 
 /* ---- Meanings -------------------------------------------------------------------------------- */
 
-/* Options of one name that say different things in different commands, and why. */
+/* Options whose texts differ between commands, and why. */
 static const char *const exceptions[] = {
     "json",              /* `watch` has no answer, and streams */
     "output-format",     /* each names its own schema */
     "timeout",           /* the deadline of what the command does: a run, a feature, a cell */
     "max-budget-tokens", /* the same for budgets */
     "max-budget-usd",
-    "permission-mode", /* the default differs, and whether somebody can be asked */
+    "permission-mode", /* the default differs, and whether a user can be asked */
+    "force",           /* each names what it does all the same */
     "session",         /* of cells only the stored values */
+    "verbose",         /* timeout(1) has it, and says the signal alone */
 };
 
 static bool is_exception(const char *name)
@@ -334,7 +336,8 @@ static void check_meaning(const struct cli_command *command, const struct cli_op
     (void)verbs;
     if (strcmp(option->name, other_option->name) != 0)
         return;
-    bool same = option->type == other_option->type && option->letter == other_option->letter &&
+    bool same = (option->type == other_option->type || is_exception(option->name)) &&
+                option->letter == other_option->letter &&
                 (option->count != 0) == (other_option->count != 0) &&
                 (option->argument == NULL) == (other_option->argument == NULL) &&
                 (option->argument == NULL || strcmp(option->argument, other_option->argument) == 0);
@@ -362,7 +365,7 @@ static void no_two_commands_give_one_name_two_meanings(void **state)
 SUITE(option_table, cmocka_unit_test(every_option_is_described),
       cmocka_unit_test(every_option_is_in_the_help),
       cmocka_unit_test(every_option_is_in_the_man_page),
-      cmocka_unit_test(the_reference_in_git_is_the_one_that_the_tables_give),
+      cmocka_unit_test(reference_in_git_matches_the_tables),
       cmocka_unit_test(every_option_takes_a_right_value_and_refuses_a_wrong_one),
       cmocka_unit_test(every_limit_is_the_last_value_that_is_accepted),
       cmocka_unit_test(choices_are_the_names_that_their_rooms_give_them),
