@@ -33,7 +33,8 @@ static void take_keys(struct keys *keys, bool patient, struct edit_line *line,
 
     while (keys_next(keys, patient, &key)) {
         check(bl_utf8_valid(key.text), "text that is not UTF-8");
-        check(key.type == KEY_TEXT || key.type == KEY_PASTE || key.text.size == 0,
+        check(key.type == KEY_TEXT || key.type == KEY_PASTE || key.type == KEY_REPLY ||
+                  key.text.size == 0,
               "a text too many");
         check(key.type != KEY_TEXT || !has_control(key.text), "control characters in a text");
         if (key.type != KEY_TEXT || out->size == 0 || out->data[out->size - 1] != '\xFF')

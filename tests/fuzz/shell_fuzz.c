@@ -1,21 +1,24 @@
-/* A command for a shell: taking it apart, guarding, searching and making a pattern of it may
- * neither crash nor read outside of it; and a pattern that is made for a command allows that
+/* A command for a shell: taking it apart, guarding, searching and making patterns of it may
+ * neither crash nor read outside of it; and the patterns that are made for a command allow that
  * command. */
 #include "tool/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_pattern(struct bl_text command, struct bl_text pattern)
+static void check_patterns(struct bl_text command, const struct bl_text *patterns, size_t count)
 {
     struct bl_permissions *permissions = bl_permissions_new(BL_PERMISSION_ASK);
     struct permission_question question = {
         .tool = "bash", .kind = SUBJECT_COMMAND, .subject = command};
     struct bl_arena arena = {0};
     char reason[256];
-    const char *rule =
-        bl_arena_printf(&arena, "bash(" BL_TEXT_FORMAT ")", BL_TEXT_ARG(pattern)).data;
-    if (bl_permissions_add(permissions, true, rule, NULL) != 0 ||
-        permission_decide(permissions, &question, reason, sizeof reason) != BL_PERMIT_ALLOWED)
+    for (size_t i = 0; i < count; i++) {
+        const char *rule =
+            bl_arena_printf(&arena, "bash(" BL_TEXT_FORMAT ")", BL_TEXT_ARG(patterns[i])).data;
+        if (bl_permissions_add(permissions, true, rule, NULL) != 0)
+            __builtin_trap();
+    }
+    if (permission_decide(permissions, &question, reason, sizeof reason) != BL_PERMIT_ALLOWED)
         __builtin_trap();
     bl_arena_done(&arena);
     bl_permissions_free(permissions);
@@ -40,9 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < BL_COUNT(globs); i++)
         command_mentions(&arena, command, &parts, globs[i]);
-    struct bl_text pattern = command_pattern(&arena, command);
-    if (pattern.size > 0)
-        check_pattern(command, pattern);
+    struct bl_text patterns[COMMAND_PATTERNS_MAX];
+    size_t count = command_patterns(&arena, command, patterns);
+    if (count > 0)
+        check_patterns(command, patterns, count);
     bl_free(copy);
     bl_arena_done(&arena);
     return 0;

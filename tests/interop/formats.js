@@ -8,7 +8,7 @@ const path = require('node:path');
 const { build, envelope, expect, expectInvalid, expectValid, folder, plainEnvironment, run, runBeside, schemas, test,
         validator } = require('./suite');
 
-/* mulberry32: the same run each time, so that a failure can be looked at. */
+/* mulberry32: the same run each time, so that a failure can be examined. */
 function randomFrom(seed) {
     return () => {
         seed = (seed + 0x6d2b79f5) | 0;

@@ -18,7 +18,7 @@ fixture('look at it', { toolCalls: [{ name: 'mcp__everything__get-tiny-image', a
         { withResult: false });
 fixture('look at it', { content: 'Seen.' }, { withResult: true });
 /* Where results hold only text, the image comes in a message after them. */
-fixture('Image of the result of call_see:', { content: 'Seen.' });
+fixture('Image from the result of call_see:', { content: 'Seen.' });
 fixture('what is this', { content: 'A pixel.' });
 
 /* How each format shows a PNG in a request. */

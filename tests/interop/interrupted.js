@@ -1,7 +1,7 @@
 'use strict';
 
-/* A24: a turn that was cancelled in the middle of a tool is kept, loaded, and gone on with: what is sent then must
- * be a conversation that each format takes. The bodies themselves are looked at by requests.js. */
+/* A24: a turn that was cancelled in the middle of a tool is kept, loaded, and continued: the next request must
+ * be a conversation that each format takes. requests.js checks the bodies themselves. */
 
 const { expect, expectEqual, folder, test } = require('./suite');
 const { Agent } = require('./acp/agent');
@@ -9,7 +9,7 @@ const { environment, fixture, formats, requests } = require('./mock');
 
 const bash = (command, id) => ({ name: 'bash', arguments: JSON.stringify({ command }), id });
 fixture('start it', { content: 'I start it.', toolCalls: [bash('echo begun; sleep 60', 'call_a'), bash('echo two', 'call_b')] });
-fixture('and now', { content: 'It goes on.' });
+fixture('and now', { content: 'It continues.' });
 
 async function open(format) {
     const agent = new Agent(['--yolo', '--provider', format, '--model', 'model-1'], environment());
@@ -37,7 +37,7 @@ for (const format of Object.keys(formats)) {
         await second.end();
         const { calls, results } = formats[format];
         const body = requests.slice(before).at(-1).body;
-        expect(calls(body).length >= 1, 'the interrupted call is not told of');
+        expect(calls(body).length >= 1, 'the interrupted call is missing');
         expectEqual(results(body).map((result) => result.id), calls(body).map((call) => call.id), 'a result for each call');
     });
 }

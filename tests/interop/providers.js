@@ -5,7 +5,7 @@
 const { expect, expectEqual, test } = require('./suite');
 const { ask, fixture, formats, mock } = require('./mock');
 
-/* Names of the same numbers in the formats. The server's Ollama counts nothing, whatever it is told. */
+/* Names of the same numbers in the formats. The server's Ollama counts nothing, whatever the script says. */
 const counted = (input, output) => ({ prompt_tokens: input, completion_tokens: output,
                                       input_tokens: input, output_tokens: output });
 const countsNothing = (format) => format === 'ollama';
@@ -163,7 +163,7 @@ each('529 twice, then an answer', async (format) => {
 
 fixture('limited for ever', { error: { message: 'Slow down.', type: 'rate_limit_error' }, status: 429,
                               retryAfter: 0.01 });
-each('429 without end: four retries, then an error', async (format) => {
+each('429 every time: four retries, then an error', async (format) => {
     const asked = await ask(format, 'limited for ever');
     expectFailed(asked, 'provider', 'rate_limited', 5);
     expectEqual(asked.of('retry').map((event) => event.attempt), [1, 2, 3, 4], 'retries');
@@ -228,7 +228,7 @@ each('500 is tried again', async (format) => {
 });
 
 fixture('malformed', { content: 'unseen' }, { chaos: { malformedRate: 1 } });
-each('what is not JSON is no answer, and is not tried again', async (format) => {
+each('an answer that is not JSON is an error, and is not retried', async (format) => {
     expectFailed(await ask(format, 'malformed'), 'provider', 'bad_response', 1);
 });
 
@@ -243,7 +243,7 @@ const refusals = [
 ];
 for (const [status, type] of refusals)
     fixture(`refused ${status}`, { error: { message: 'This cannot be.', type }, status });
-each('400 to 422 are told as what they are, after one request each', async (format) => {
+each('400 to 422 are reported with their own codes, after one request each', async (format) => {
     for (const [status, , kind, code] of refusals) {
         const asked = await ask(format, `refused ${status}`);
         expectFailed(asked, kind, code, 1);
@@ -255,7 +255,7 @@ fixture('at its limit', { content: 'It stops in the mid', finishReason: 'length'
 each('an answer that the limit cut is completed, and says so', async (format) => {
     const asked = await ask(format, 'at its limit');
     expectCompleted(asked, 'It stops in the mid');
-    /* The server's Ollama says `stop`, whatever it is told. */
+    /* The server's Ollama says `stop`, whatever the script says. */
     expectEqual(asked.turn.truncated, format !== 'ollama', 'truncated');
 });
 

@@ -160,7 +160,7 @@ if (document === undefined)
 else
     test(name, () => {
         const { components } = JSON.parse(fs.readFileSync(document, 'utf8'));
-        /* Words of OpenAPI that are none of JSON Schema. */
+        /* Words of OpenAPI that JSON Schema does not have. */
         const text = JSON.stringify({ $id: 'document', components: { schemas: components.schemas } },
                                     (key, value) => (['nullable', 'discriminator'].includes(key) &&
                                                      typeof value !== 'string' ? undefined : value));

@@ -34,7 +34,7 @@ async function limited(body) {
     }
 }
 
-/* Tests run one after the other, in the order in which they are told. */
+/* Tests run one after the other, in the order of their definition. */
 function test(name, body) {
     queue = queue.then(async () => {
         try {
@@ -139,7 +139,7 @@ function envelope(words, status) {
     return value;
 }
 
-/* Without what the environment says of providers: keys and addresses are those of the test. */
+/* Without settings of providers in the environment: keys and addresses are those of the test. */
 function plainEnvironment(more) {
     const { PATH } = process.env;
     return { PATH, HOME: folder, XDG_RUNTIME_DIR: folder, XDG_CONFIG_HOME: path.join(folder, 'config'),

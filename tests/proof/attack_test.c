@@ -1,4 +1,4 @@
-/* Attacks on the warden: the tree ends all the same, or the receipt says what it does not know. */
+/* Attacks on the warden: the tree ends anyway, or the receipt reports what is unknown. */
 #include "proof.h"
 
 #define PLAN static const struct proof_plan
@@ -25,7 +25,7 @@ PLAN finding_2_a_warden_without_descriptors_stops_what_is_left_behind = {
     {"limit-warden", "nofile", "leave", "session"}};
 PLAN finding_2_a_limited_warden_lets_nothing_outlive_belay = {
     TRIAL_KILL_BELAY, PROOF_ATTACK, {"limit-warden", "nofile", "daemon"}};
-PLAN finding_2_an_empty_proc_is_no_proof = {
+PLAN finding_2_an_empty_proc_proves_nothing = {
     TRIAL_DEADLINE, PROOF_ATTACK | PROOF_MAY_SURVIVE | PROOF_OWN_MOUNTS, {"hide-proc", "daemon"}};
 PLAN finding_2_an_empty_proc_lets_nothing_outlive_belay = {
     TRIAL_KILL_BELAY, PROOF_ATTACK | PROOF_OWN_MOUNTS, {"hide-proc", "daemon"}};
@@ -113,7 +113,7 @@ SUITE(attack, PROOF_IN_REACH(finding_2_a_warden_without_descriptors_does_not_rep
       PROOF_IN_REACH(finding_2_the_text_is_true_of_a_warden_without_descriptors),
       PROOF_IN_REACH(finding_2_a_warden_without_descriptors_stops_what_is_left_behind),
       PROOF_IN_REACH(finding_2_a_limited_warden_lets_nothing_outlive_belay),
-      PROOF_OF_ROOT(finding_2_an_empty_proc_is_no_proof),
+      PROOF_OF_ROOT(finding_2_an_empty_proc_proves_nothing),
       PROOF_OF_ROOT(finding_2_an_empty_proc_lets_nothing_outlive_belay),
       PROOF_OF_USER(finding_2_a_hidden_process_of_another_effective_user_is_not_missed),
       PROOF_OF_USER(finding_2_a_hidden_process_of_another_user_is_not_missed),

@@ -8,10 +8,10 @@
 #define TRIALS_FULL   1000u
 #define DEADLINE_EACH 10u
 #define TIMEOUT_MS    300u
-#define PROMISE_MS    500u /* beyond deadline and grace */
+#define PROMISE_MS    500u /* beyond deadline and grace period */
 #define ATTACK_MS     250u /* the same, for attacks on the warden */
-#define PATIENCE      10u  /* times the promise is the limit of a test */
-#define TRIES         4    /* of a tree that does not stand */
+#define LIMIT_FACTOR  10u  /* limit of a test, in times of the promise */
+#define TRIES         4    /* for a tree that does not start */
 #define FAILED_STOP   125  /* exit code */
 
 static const char *proof_check_text(const struct trial *trial)
@@ -32,7 +32,7 @@ static const char *proof_check_text(const struct trial *trial)
     return NULL;
 }
 
-/* The envelope or the text can say that something is alive, or may be. */
+/* True if the envelope or text can report that a process is or may be alive. */
 static bool proof_is_said(const struct trial *trial)
 {
     return trial->reported || trial->text;
@@ -82,26 +82,26 @@ const char *proof_try(struct trial *trial, const struct proof_plan *plan)
     if ((plan->flags & PROOF_SETUID_COPY) != 0)
         trial->words[count++] = trial_setuid_copy();
     trial->words[count] = NULL;
-    /* The deadline may come before the tree stands, and the machine may be out of processes. */
+    /* The deadline may come before the tree is running, and the machine may be out of processes. */
     for (int i = 0; i < TRIES; i++, trial->timeout_ms *= 4) {
         unsigned deadline_ms = trial->stop == TRIAL_DEADLINE ? trial->timeout_ms : 0;
         if (i > 0)
             nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-        trial->limit_ms = PATIENCE * (promise_ms + deadline_ms);
+        trial->limit_ms = LIMIT_FACTOR * (promise_ms + deadline_ms);
         trial_run(trial);
         if (trial->ready || trial->attacked)
             break;
     }
     if (!trial->ready && !trial->attacked)
         return "the tree did not stand";
-    /* A warden that is killed at once has not said that the command was started. */
+    /* A warden that is killed at once has not reported the start of the command. */
     if (!trial->reported && !trial->text && !trial->hung && (plan->flags & PROOF_ATTACK) == 0 &&
         !trial->attacked && trial->stop != TRIAL_KILL_BELAY)
         return "there is no envelope of a command that was started";
     return proof_check(trial, plan->flags);
 }
 
-/* How many trials a variant makes. Where it is a race that decides, more. */
+/* Returns the number of trials of a variant; more if a race decides. */
 static unsigned long proof_count(const struct proof_variant *variant)
 {
     const char *given = getenv("BELAY_PROOF_TRIALS");
@@ -113,7 +113,7 @@ static unsigned long proof_count(const struct proof_variant *variant)
     return share > least ? share : least;
 }
 
-/* What the observer, the mounts and the copy need beyond the container. */
+/* Requirements of the observer, the mounts and the copy beyond the container. */
 static void proof_require(const struct proof_variant *variant)
 {
     const unsigned of_root = PROOF_OWN_MOUNTS | PROOF_HIDDEN_PIDS | PROOF_SETUID_COPY;
@@ -135,7 +135,7 @@ void proof_run(void **state)
     proof_require(variant);
     for (unsigned long i = 0; i < count; i++) {
         struct proof_plan plan = *variant->plan;
-        /* A deadline takes its time: most trials of the long form do without. */
+        /* A deadline takes time, so most trials of the long form run without it. */
         if (plan.stop == TRIAL_DEADLINE && i % DEADLINE_EACH != 0)
             plan.stop = TRIAL_SIGNAL;
         trial = (struct trial){.container = variant->container,

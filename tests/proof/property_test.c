@@ -1,6 +1,6 @@
-/* Trees by chance, in every container, as root and as an ordinary user: the receipt never says
+/* Random trees, in every container, as root and as an ordinary user: the receipt never reports
  * fewer survivors than the observer finds. BELAY_SEED_FROM and BELAY_SEED_COUNT choose the seeds,
- * so that the long form can be run in pieces and a failure again. */
+ * so that the long form can be split, and a failure repeated. */
 #include "hostile.h"
 #include "proof.h"
 
@@ -17,8 +17,8 @@ static unsigned long property_number(const char *variable, unsigned long fallbac
     return text != NULL ? strtoul(text, NULL, 10) : fallback;
 }
 
-/* The shape of the tree is the program's own matter; where and how it is stopped is ours. Returns
- * NULL, what is wrong, or "" where the place is not to be had. */
+/* The program chooses the shape of the tree; this test chooses where and how it is stopped. Returns
+ * NULL, what is wrong, or "" if the environment is not available. */
 static const char *property_try(struct trial *trial, unsigned long seed)
 {
     static const char *const containers[] = {"pidns", "cgroup2", "subreaper"};
@@ -37,10 +37,10 @@ static const char *property_try(struct trial *trial, unsigned long seed)
     if (!trial_available(trial->container, trial->user))
         return "";
     const char *wrong = proof_try(trial, &plan);
-    /* Only a tree that attacks may be unverified; it says itself that it does. */
+    /* Only a tree that attacks may be unverified; it reports its attacks. */
     if (wrong != NULL && trial->attacked && !trial->hung && trial->reported && !trial->verified)
         wrong = NULL;
-    /* Belay and its warden killed in the same instant are beyond all containers but pidns. */
+    /* Belay and its warden killed at the same time: no container except pidns can handle that. */
     if (plan.stop == TRIAL_KILL_BELAY && strstr(trial->out, HOSTILE_DEADLY) != NULL)
         wrong = NULL;
     return wrong;
@@ -52,7 +52,7 @@ static int property_compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static void receipts_are_true_of_trees_by_chance(void **state)
+static void receipts_are_true_of_random_trees(void **state)
 {
     static struct trial trial;
     unsigned long from = property_number("BELAY_SEED_FROM", 1), failed = 0, unverified = 0;
@@ -83,4 +83,4 @@ static void receipts_are_true_of_trees_by_chance(void **state)
     assert_int_equal(failed, 0);
 }
 
-SUITE(property, cmocka_unit_test(receipts_are_true_of_trees_by_chance));
+SUITE(property, cmocka_unit_test(receipts_are_true_of_random_trees));

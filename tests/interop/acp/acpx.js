@@ -19,7 +19,9 @@ function start(words, options = []) {
     const mark = `acpx-${process.pid}-${start.count = (start.count ?? 0) + 1}`;
     const child = spawn(modernNode, [program, '--agent', agent, '--cwd', workspace, '--format', 'json', ...words], {
         cwd: workspace, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60000,
-        env: plainEnvironment({ HOME: home, BELAY_STORE: store, BELAY_INTEROP: mark, ACPX_DISABLE_TELEMETRY: '1' }),
+        /* The native part of its file library is not installed everywhere: without it on every machine. */
+        env: plainEnvironment({ HOME: home, BELAY_STORE: store, BELAY_INTEROP: mark, ACPX_DISABLE_TELEMETRY: '1',
+                                FS_SAFE_NATIVE_MODE: 'off' }),
     });
     child.mark = mark;
     child.out = '';

@@ -1,7 +1,7 @@
 'use strict';
 
 /* `belay acp` as a child process. Each line that it writes is checked as it comes; the messages are
- * kept, with the time, and go on to the SDK's client or to whoever waits for them here. */
+ * kept, with the time, and go on to the SDK's client or to the code that waits for them here. */
 
 const { spawn } = require('node:child_process');
 const path = require('node:path');

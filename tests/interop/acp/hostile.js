@@ -93,7 +93,7 @@ test('A8 exactly one answer to each prompt, cancelled at random moments, and sil
     await agent.end();
 });
 
-test('A30 lines that are no messages', async () => {
+test('A30 lines that are not messages', async () => {
     const agent = await started();
     const errors = async (line, code, id = null) => {
         const from = agent.got.length;
@@ -101,7 +101,7 @@ test('A30 lines that are no messages', async () => {
         const { message } = await agent.until((one) => 'error' in one, `error for ${line.slice(0, 60)}`, from);
         expectEqual([message.error.code, message.id], [code, id], line.slice(0, 60));
     };
-    await errors('this is no JSON', -32700);
+    await errors('this is not JSON', -32700);
     await errors('{"jsonrpc":"2.0","id":1,', -32700);
     await errors('['.repeat(200) + ']'.repeat(200), -32700);
     await errors(`{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"cursor":"${'x'.repeat(17 << 20)}"}}`, -32700);

@@ -73,7 +73,7 @@ test('A2 sdk: initialize', async () => {
 
 test('A2 sdk: a session, its modes and options', async () => {
     opened = await newSession();
-    expectEqual(opened.modes.availableModes.map((mode) => mode.id), ['ask', 'auto', 'read-only', 'yolo'], 'modes');
+    expectEqual(opened.modes.availableModes.map((mode) => mode.id), ['ask', 'auto', 'read-only', 'plan', 'yolo'], 'modes');
     expectEqual(opened.modes.currentModeId, 'ask', 'mode');
     /* A script does not think: it has no thought_level. */
     expectEqual(opened.configOptions.map((option) => option.id), ['mode', 'model', '_belay_timeout'], 'options');
@@ -160,7 +160,7 @@ test('A2 sdk: a plan, and an edit as a diff', async () => {
     const { updates } = await withTool('plans', () => allow);
     const [plan] = kinds(updates, 'plan');
     expectEqual(plan?.entries.map((entry) => [entry.content, entry.status]),
-                [['look', 'completed'], ['mend', 'in_progress']], 'plan');
+                [['look', 'completed'], ['fix', 'in_progress']], 'plan');
     const edited = await withTool('edits', () => allow);
     /* The newest content is what a client shows. */
     const shown = kinds(edited.updates, 'tool_call', 'tool_call_update').findLast((update) => update.content)?.content;
@@ -230,7 +230,7 @@ test('A6 sdk: session/cancel with a tree of processes: none is left when the ans
     await expectQuiet(sessionId, answered);
 });
 
-test('A10 sdk: session/cancel in a question that nobody answers; a late yes runs nothing', async () => {
+test('A10 sdk: session/cancel in an unanswered question; a late yes runs nothing', async () => {
     let say;
     answerQuestion = () => new Promise((resolve) => (say = resolve));
     agent.questions.length = 0;

@@ -105,7 +105,7 @@ class CellClient {
         case 'ready':
         case 'rejected':
             if (!this.#greeting)
-                throw new Error(`${frame.type}, and nobody said hello`);
+                throw new Error(`${frame.type} before hello`);
             this.#greeting.resolve(frame);
             this.#greeting = null;
             break;

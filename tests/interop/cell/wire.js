@@ -140,7 +140,7 @@ async function callAndComplete(client, session_id) {
     expectEqual((await refusal(client.request('create_cell', { ...create, source: '1' }))).code, 'conflict', 'conflict');
     expectEqual(count.calls, 1, 'calls after the second create');
     const again = await client.request('terminate', { session_id, cell_id: 'adder', terminate_id: 't-9', reason: 'user' });
-    expectEqual([again.type, again.generation], ['completed', outcome.generation], 'terminate of what has ended');
+    expectEqual([again.type, again.generation], ['completed', outcome.generation], 'terminate of an ended cell');
     const release = { session_id, cell_id: 'adder', generation: outcome.generation };
     expectEqual((await client.request('release', release)).type, 'released', 'release');
     expectEqual((await refusal(client.request('create_cell', create))).code, 'gone', 'a create after its release');

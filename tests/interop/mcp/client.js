@@ -103,9 +103,9 @@ async function cellAll({ call }) {
     expectValid('receipt', end.receipt);
     expectEqual(again.content, ended.content, 'terminate, again');
     const late = await call('wait', { cell_id: 'sleeper', generation: 3 });
-    expectEqual(late.content, ended.content, 'wait for what has ended');
+    expectEqual(late.content, ended.content, 'wait for an ended cell');
     const stopped = await call('cancel', { id: 'sleeper' });
-    expectEqual((await call('cancel', { id: 'sleeper' })).content, stopped.content, 'cancel of what has ended');
+    expectEqual((await call('cancel', { id: 'sleeper' })).content, stopped.content, 'cancel of ended work');
 }
 
 /* A call is given up by its client: nothing is left, and the receipt can be fetched by the id that came

@@ -13,7 +13,7 @@ const origin = path.join(packages, '@modelcontextprotocol/inspector-cli');
 const home = path.join(folder, 'inspector');
 const program = path.join(home, 'cli/build/index.js');
 
-/* Alone it looks in vain for the package that it is a part of, which brings a whole web page along:
+/* Alone it does not find the package that it is a part of, which brings a whole web page along:
  * it gets a folder that looks like that. */
 function install() {
     fs.cpSync(origin, path.join(home, 'cli'), { recursive: true });

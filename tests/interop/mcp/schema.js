@@ -1,7 +1,7 @@
 'use strict';
 
 /* Every message of an MCP server against the schema of its version. The conformance suite brings the
- * schemas along, inside of its program; there is no package of them alone. */
+ * schemas along, inside its program; there is no package of them alone. */
 
 const fs = require('node:fs');
 const path = require('node:path');

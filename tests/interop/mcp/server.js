@@ -97,7 +97,7 @@ async function withToken(server, translate = (call) => call) {
         try {
             bytes = Buffer.from(translated(headers, body.toString('utf8')));
         } catch {
-            /* It is not for us to say that it is no message. */
+            /* Not ours to reject as a message. */
         }
         if ('content-length' in headers)
             headers['content-length'] = String(bytes.length);

@@ -91,7 +91,7 @@ async function toldTo(session) {
     return fs.readFileSync(file, 'utf8');
 }
 
-/* The one call of a story, and what came of it. */
+/* The one call of a story, with its result. */
 async function called(name, ok, ...needles) {
     const played = await play([trusted, name]);
     expectEqual(played.steps.map((step) => step.status === 'ok'), stories[name].map(() => ok),
