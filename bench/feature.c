@@ -1,8 +1,7 @@
-/* Features: what a task costs when its Player and its Coach do nothing, against the same programs
- * started bare; a thousand tasks; and the stop of many trees at once.
+/* Features: the cost of a task whose Player and Coach do nothing, compared with the same programs
+ * started directly; a thousand tasks; and the stop of many process trees at once.
  *
- * Each run has a repository, a store and a plan of its own in a folder that goes when it is over.
- */
+ * Each run has its own repository, store and plan, in a folder that is removed at the end. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -57,7 +56,7 @@ static void remove_places(void)
     }
 }
 
-/* Of this process and all that it has waited for. */
+/* Processor time of this process and of all children that it has waited for. */
 static double processor_ms(void)
 {
     double ms = 0;
@@ -133,7 +132,7 @@ static struct place *place_make(void)
     return place;
 }
 
-/* A plan of that many tasks in that many waves, its task files besides. */
+/* Writes a plan with that many tasks and waves, and its task files. */
 static void plan_write(const struct place *place, const char *id, size_t tasks, size_t waves,
                        const char *limits, const char *player)
 {
@@ -173,7 +172,7 @@ struct runner {
     const struct place *place;
     const char *id;
     size_t tasks;
-    double ms; /* from the first wave to the last word in the store */
+    double ms; /* from the first wave to the last write to the store */
     double git_ms;
     double programs;
     double processor_ms;
@@ -239,7 +238,7 @@ static void run_feature(struct runner *runner)
 
 /* ---- What a task costs ----------------------------------------------------------------------- */
 
-/* Of a task, in milliseconds; medians of rounds. */
+/* The times of a task, in milliseconds, for each round. */
 struct share {
     double whole[ROUNDS];
     double git[ROUNDS];
@@ -338,8 +337,8 @@ static double status_kib(const char *member)
     return at != NULL ? strtod(at + strlen(member), NULL) : 0;
 }
 
-/* The most that was resident counts from here. */
-static void forget_peak(void)
+/* Resets the peak of the resident memory. */
+static void reset_peak(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, "5", 1) != 1)
@@ -351,7 +350,7 @@ static void report_thousand(void)
 {
     const struct place *place = place_make();
     double ms = 0, git_ms = 0, tasks = THOUSAND * LONG_TASKS;
-    forget_peak();
+    reset_peak();
     for (int i = 0; i < THOUSAND; i++) {
         struct runner runner = {.place = place, .id = i == 0 ? "A" : "B", .tasks = LONG_TASKS};
         plan_write(place, runner.id, LONG_TASKS, LONG_WAVES, "parallel: 64", "[" SEAT ", player]");
@@ -369,7 +368,7 @@ static void report_thousand(void)
 /* ---- Stops ----------------------------------------------------------------------------------- */
 
 struct stopped {
-    double quiet_ms; /* as the receipt of the feature says */
+    double quiet_ms; /* from the receipt of the feature */
     double exit_ms;  /* from the signal to the end of the process */
 };
 
@@ -399,7 +398,7 @@ static size_t count_files(const char *folder, size_t tasks)
     return count;
 }
 
-/* The receipt of the feature is that with a unit for each task. */
+/* Reads the receipt of the feature: the one with a unit for each task. */
 static double read_quiet_ms(const char *output)
 {
     struct bl_buffer bytes;
@@ -418,7 +417,7 @@ static double read_quiet_ms(const char *output)
         bl_json_double(bl_json_get(receipt, BL_TEXT("survivors")), &survivors);
         bl_json_double(bl_json_get(receipt, BL_TEXT("quiet_ms")), &ms);
         if (survivors != 0)
-            report_die("somebody survived");
+            report_die("a process survived");
         quiet_ms = ms > quiet_ms ? ms : quiet_ms;
     }
     bl_buffer_done(&bytes);

@@ -1,4 +1,5 @@
-/* Scopes and fibers against what the system offers: a plain atomic load, swapcontext, threads. */
+/* Scopes and fibers, compared with the system's own means: a plain atomic load, swapcontext,
+ * threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static void bench_check(void)
 
 /* ---- log ---- */
 
-/* Not inlined: a line stands in code that does something else. */
+/* Not inlined, because a log line is surrounded by other code. */
 __attribute__((noinline)) static uint64_t work_logged(uint64_t value)
 {
     value = value * 6364136223846793005u + 1442695040888963407u;
@@ -59,7 +60,7 @@ __attribute__((noinline)) static uint64_t work_bare(uint64_t value)
     return value ^ value >> 29;
 }
 
-/* A line that is off: a load and a branch. */
+/* A disabled line costs a load and a branch. */
 static void bench_log(void)
 {
     enum {
@@ -105,7 +106,7 @@ static void swap_often(void)
         swapcontext(&there, &here);
 }
 
-/* Each yield is a switch to the loop and one to the next fiber, its bookkeeping included. */
+/* Each yield is a switch to the loop and one to the next fiber, with its bookkeeping. */
 static void bench_switch(void)
 {
     static char stack[65536];
@@ -222,8 +223,8 @@ static double thread_kib(void)
     return each_kib;
 }
 
-/* Work that has waited for long is in no cache. */
-static void forget_caches(void)
+/* Empties the caches: work that has waited for long is not cached. */
+static void flush_caches(void)
 {
     enum {
         SIZE = 256 << 20
@@ -236,7 +237,7 @@ static void forget_caches(void)
 }
 
 /* Parks `count` fibers, stops them, and waits for all. Returns the stop's time per fiber;
- * `*ret_kib` is what each held while parked. */
+ * `*ret_kib` is the memory of each while parked. */
 static double stop_many(int count, bool cold, double *ret_kib)
 {
     struct bl_nursery nursery;
@@ -248,7 +249,7 @@ static double stop_many(int count, bool cold, double *ret_kib)
     bl_sleep(BL_NS_PER_MS);
     *ret_kib = (resident_kib() - before_kib) / count;
     if (cold)
-        forget_caches();
+        flush_caches();
     double start_ns = report_wall_ns();
     bl_scope_stop(&nursery.scope, BL_STOP_USER, "bench");
     bl_nursery_join(&nursery);
@@ -257,8 +258,8 @@ static double stop_many(int count, bool cold, double *ret_kib)
     return elapsed_ns / count;
 }
 
-/* Both ways: just after they were parked, when 1,000 fibers are still in the processor's caches and
- * 100,000 cannot be, and after a while, when neither are. */
+/* Measures both cases: directly after parking, when 1,000 fibers are still in the processor's
+ * caches and 100,000 cannot be; and later, when neither are. */
 static void bench_many(void)
 {
     static const char *const names[] = {"stop, per fiber of 100,000, just parked",
