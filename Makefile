@@ -9,6 +9,8 @@
 #   make fuzz       FUZZ_SECONDS=20 for each parser    make check     format, layers, banned functions
 #   make interop    against programs of others (npm)   make figures   times against what is promised
 #   make coverage   the lines that no test reaches     make mutate    faults that no test notices
+#   make bench-peers  belay beside other agents (npm)
+#   make texts      every text for users: build/texts.txt  make docs-check  the commands that the pages show
 #   make tidy       clang-tidy, with a short list      make install PREFIX=/usr/local [DESTDIR=]
 
 PREFIX ?= /usr/local
@@ -24,7 +26,7 @@ COVERAGE = --buildtype=debug -Db_coverage=true
 FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all dev tidy demo demo-chat demo-cell demo-feature tests-built test soak bench fuzz check check-mutants figures mutate interop coverage install clean
+.PHONY: all dev tidy demo demo-chat demo-cell demo-feature tests-built test soak bench bench-peers fuzz check check-mutants figures mutate interop coverage texts docs-check install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -105,7 +107,13 @@ soak: tests-built
 
 bench: build/with-benchmarks
 	@$(call ninja,build)
-	@for program in agent cell feature fiber json markdown proc rpc search start turn wire; do build/bench/$$program || exit 1; done
+	@for program in agent cell feature fiber json markdown proc record rpc search start turn wire; do build/bench/$$program || exit 1; done
+
+# Ends with the table of the README. PEERS: only these agents.
+bench-peers: all
+	@scripts/deps interop
+	@cd bench/peers && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent --no-audit --no-fund; }
+	@bench/peers/run --runs $(or $(RUNS),5) build/belay $(PEERS)
 
 build/fuzz/build.ninja: build/with-tests
 	@scripts/deps fuzz
@@ -127,6 +135,16 @@ check: build/build.ninja
 	@scripts/check
 	@$(call ninja,build,libbelay)
 	@scripts/check-symbols build/libbelay.a build/libbelay.so
+
+# Every text that users can meet, for a reviewer.
+texts: all
+	@scripts/texts --program build/belay >build/texts.txt
+	@echo "build/texts.txt: $$(grep -c '' build/texts.txt) lines"
+
+# Runs the commands of README.md and docs, and compares their output with the pages.
+docs-check: build/with-tests
+	@$(call ninja,build)
+	@scripts/docs-check
 
 # With the compilation database of the development build.
 tidy: build/dev/build.ninja

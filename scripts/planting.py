@@ -1,7 +1,7 @@
 """A copy of the checkout in which faults are planted: build it, run its tests where they can do no harm.
 
 A planted fault may make a warden kill strangers or a tool write anywhere. So tests run in PID and mount
-namespaces of their own: everything they start ends with them, and the file system is read-only but for
+namespaces of their own: everything they start ends with them, and the file system is read-only except for
 the copy itself, /tmp, /var/tmp and /run."""
 import json
 import os
@@ -14,7 +14,7 @@ import time
 BUILD_OPTIONS = ["--buildtype=plain", "-Dc_args=-O1 -g0 -w", "-Dtests=true", "-Db_lto=false", "--wrap-mode=nofallback"]
 PROGRAMS = ["belay-warden"]  # besides what a suite says that it depends on
 # What a slow moment of the machine may add to a test that took so long without a fault.
-PATIENCE, PATIENCE_S = 4, 20
+SLOWDOWN, SLOWDOWN_S = 4, 20
 OUTPUT_LINES = 15  # of a failed build or test, to show
 
 ISOLATE = r"""
@@ -114,7 +114,7 @@ class Copy:
         """Runs a suite (or some of its tests) until the first failure. Returns None when it passed, or why not."""
         test = self.tests[suite]
         environment = {**test["env"], "CMOCKA_TEST_ABORT": "1"}
-        limit_s = self.took_s.get((suite, *patterns), test["timeout"]) * PATIENCE + PATIENCE_S
+        limit_s = self.took_s.get((suite, *patterns), test["timeout"]) * SLOWDOWN + SLOWDOWN_S
         code, output = self.run(test["cmd"] + list(patterns), environment, limit_s)
         if code == 0:
             return None if "[ RUN" in output else f"no test is called {' '.join(patterns)}"
@@ -131,7 +131,7 @@ class Copy:
 
 
 def copies(count):
-    """So many copies, below build/mutate; `../shared` is where tests look for it."""
+    """That many copies, below build/mutate; `../shared` is where tests look for it."""
     os.makedirs("build/mutate", exist_ok=True)
     if os.path.isdir("../shared") and not os.path.islink("build/mutate/shared"):
         os.symlink(os.path.abspath("../shared"), "build/mutate/shared")
