@@ -1,6 +1,6 @@
 #!/bin/sh
-# A command that leaves ghosts: a process in a session of its own, a daemon behind two forks, and a child
-# that ignores SIGTERM. What timeout(1) and most agents leave behind when they stop such a command.
+# A command that leaves ghosts: a process in its own session, a daemon behind two forks, and a child that
+# ignores SIGTERM. timeout(1) and most agents leave these running when they stop such a command.
 exec </dev/null >/dev/null
 setsid sleep 301 &
 setsid sh -c 'sleep 302 &'

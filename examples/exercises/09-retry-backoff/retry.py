@@ -4,7 +4,7 @@ import time
 
 
 class Permanent(Exception):
-    """An error that another attempt will not mend."""
+    """An error that another attempt will not fix."""
 
 
 def retry(work, attempts=5, first_pause=0.5, longest_pause=4.0, sleep=time.sleep):

@@ -6,7 +6,7 @@ def unescape(part):
 
 
 def resolve(document, pointer):
-    """The value that `pointer` names. LookupError: there is none. ValueError: it is no pointer."""
+    """The value that `pointer` names. LookupError: there is none. ValueError: it is not a pointer."""
     value = document
     for part in pointer.split("/")[1:]:
         if isinstance(value, list):

@@ -19,7 +19,7 @@ def days_since_1970(year, month, day):
 
 
 def parse(text):
-    """ValueError: it is no time stamp, or no such day or time exists."""
+    """ValueError: it is not a time stamp, or no such day or time exists."""
     match = PATTERN.match(text)
     if not match:
         raise ValueError(f"{text!r} is not a time stamp")
