@@ -702,6 +702,31 @@ static int run_one_of_many(void *argument)
     return 0;
 }
 
+static int stop_with_little_grace(void *argument)
+{
+    for (int i = 0; i < 20; i++) {
+        struct tool tool;
+        struct bl_warden_end end = {0};
+        TOOL_INIT(&tool, *(enum bl_mechanism *)argument, "plain");
+        tool.options.grace_ms = 1;
+        if (tool_start(&tool) == 0) {
+            tool_await(&tool, NULL, 1);
+            tool_stop(&tool, 5000, &end);
+            CHECK_EQUAL(end.how, BL_END_STOPPED);
+            CHECK_EQUAL(end.strongest_signal, SIGTERM);
+        }
+        tool_done(&tool);
+    }
+    return 0;
+}
+
+/* A PID namespace takes some milliseconds to end after its last command. */
+static void a_container_that_ends_slowly_did_not_need_a_kill(void **state)
+{
+    enum bl_mechanism container = container_of_test(state);
+    run_in_loop(stop_with_little_grace, &container);
+}
+
 static int crowd(void *argument)
 {
     static struct tool tools[CROWD];
@@ -770,4 +795,5 @@ SUITE(warden, IN_EACH(exit_codes_are_exact), IN_EACH(signals_that_end_a_command_
       IN_EACH(a_pty_is_the_controlling_terminal_of_the_command),
       IN_EACH(a_warden_has_session_name_and_signals_of_its_own),
       IN_EACH(a_signal_goes_to_the_command_alone), IN_EACH(fifty_wardens_at_once_do_not_mix),
+      IN_EACH(a_container_that_ends_slowly_did_not_need_a_kill),
       IN_EACH(stopping_one_tree_leaves_its_siblings_alone));

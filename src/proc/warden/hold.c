@@ -73,6 +73,7 @@ struct warden {
     int command_status;
     bool counting; /* count the processes that are reaped after the rounds of killing */
     bool by_limit;
+    bool forced;          /* killing began while a process other than the init was left */
     unsigned rounds;      /* of killing */
     uint64_t round_at_us; /* time of the next round */
     uint64_t until_ms;    /* end of the state: SETTLING, ASKED, KILLING */
@@ -202,6 +203,18 @@ static void hold_enter_killing(struct warden *warden)
     hold_enter(warden, KILLING, KILL_MS_MAX);
 }
 
+/* Returns whether a process other than the init is left to kill after the grace period. A namespace
+ * whose command has ended can take longer than that to end, and then nothing is left but its init. */
+static bool hold_must_force(const struct warden *warden)
+{
+    const struct hold *hold = warden->hold;
+    if (!warden->command_ended ||
+        (hold->options.container == WARDEN_CGROUP2 && cgroup_populated() != 0))
+        return true;
+    struct tree_count left = tree_count_own(&hold->view, hold->init, TREE_LOOK_US);
+    return hold_number(left) > 0 || left.error != 0;
+}
+
 /* Starts killing without a grace period. The processes are counted when they are reaped; those in a
  * namespace are reaped by its init, and counted here. */
 static void hold_begin_kill(struct warden *warden)
@@ -215,6 +228,7 @@ static void hold_begin_kill(struct warden *warden)
     warden->counting = warden->state < ASKED && hold->init == 0;
     if (warden->state < ASKED && hold->init != 0)
         warden->processes = hold_number(tree_count_own(&hold->view, hold->init, TREE_LOOK_US));
+    warden->forced = warden->state < ASKED || hold_must_force(warden);
     hold_enter_killing(warden);
 }
 
@@ -420,7 +434,7 @@ static void hold_send_quiet(struct warden *warden)
     struct hold *hold = warden->hold;
     assert(warden->state == QUIET);
     assert((warden->survivors == WARDEN_UNKNOWN) == (warden->doubt != WARDEN_DOUBT_NONE));
-    if (warden->rounds > 0 && (warden->processes > 0 || !warden->command_ended))
+    if (warden->rounds > 0 && warden->forced && (warden->processes > 0 || !warden->command_ended))
         warden->strongest = SIGKILL;
     hold->record.state = RECORD_ENDED;
     hold->record.processes = (int32_t)warden->processes;
