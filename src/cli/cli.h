@@ -12,6 +12,7 @@
 
 #include <belay/base.h>
 #include <belay/record.h>
+#include <belay/turn.h>
 #include <belay/version.h>
 
 #include "table/option.h"
@@ -205,6 +206,9 @@ int cli_print_raw(const struct cli_call *call, struct bl_text text, int exit_cod
 void cli_complain(const struct cli_call *call, const struct bl_error *error);
 /* Writes to standard error; control sequences are shown escaped, on a terminal or not. */
 void cli_remark(struct bl_text text);
+/* Returns "1 token in, 20 out". */
+#define CLI_USAGE_SIZE 64
+const char *cli_usage_text(const struct bl_usage *usage, char out[CLI_USAGE_SIZE]);
 /* True if the descriptor is a terminal and the environment allows colours. */
 bool cli_colour_wanted(int fd);
 

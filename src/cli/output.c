@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -135,4 +136,11 @@ bool cli_colour_wanted(int fd)
     if (terminal == NULL || strcmp(terminal, "dumb") == 0)
         return false;
     return isatty(fd) == 1;
+}
+
+const char *cli_usage_text(const struct bl_usage *usage, char out[CLI_USAGE_SIZE])
+{
+    snprintf(out, CLI_USAGE_SIZE, "%" PRIu64 " token%s in, %" PRIu64 " out", usage->input_tokens,
+             usage->input_tokens == 1 ? "" : "s", usage->output_tokens);
+    return out;
 }

@@ -88,13 +88,14 @@ static void command_script_print_listening(struct serving *serving, uint16_t por
 /* "3 anthropic /v1/messages claude-x: 200, 12 tokens in, 7 out". */
 static void append_request(struct bl_buffer *out, const struct bl_script_served *served)
 {
+    char usage[CLI_USAGE_SIZE];
+
     bl_buffer_printf(out, "%" PRIu64 " %s ", served->number, bl_api_name(served->api));
     bl_text_show(out, served->path, BL_SHOW_LINE);
     if (served->model.size > 0)
         bl_buffer_append_byte(out, ' ');
     bl_text_show(out, served->model, BL_SHOW_LINE);
-    bl_buffer_printf(out, ": %d, %" PRIu64 " tokens in, %" PRIu64 " out%s\n", served->status,
-                     served->usage.input_tokens, served->usage.output_tokens,
+    bl_buffer_printf(out, ": %d, %s%s\n", served->status, cli_usage_text(&served->usage, usage),
                      served->cut ? ", cut off" : "");
 }
 

@@ -191,7 +191,7 @@ void session_show_text(struct bl_buffer *out, const struct session_work *work)
 {
     const struct bl_store_session_view *view = &work->view;
     const struct bl_store_summary *summary = &view->summary;
-    char created[32], updated[32];
+    char created[32], updated[32], used[CLI_USAGE_SIZE], spent[CLI_USAGE_SIZE];
 
     format_time(summary->created_wall_ns, created);
     format_time(summary->updated_wall_ns, updated);
@@ -207,11 +207,9 @@ void session_show_text(struct bl_buffer *out, const struct session_work *work)
         bl_buffer_printf(out, "Held by    %s\n", summary->held_by);
     bl_buffer_printf(out,
                      "Created    %s UTC\nUpdated    %s UTC\nTurns      %zu\n"
-                     "Used       %" PRIu64 " tokens in, %" PRIu64 " out\n"
-                     "Spent      %" PRIu64 " tokens in, %" PRIu64 " out\n",
-                     created, updated, view->turn_count, summary->usage.input_tokens,
-                     summary->usage.output_tokens, summary->spent.usage.input_tokens,
-                     summary->spent.usage.output_tokens);
+                     "Used       %s\nSpent      %s\n",
+                     created, updated, view->turn_count, cli_usage_text(&summary->usage, used),
+                     cli_usage_text(&summary->spent.usage, spent));
     for (size_t i = 0; i < view->turn_count; i++)
         append_turn(out, view->turns[i]);
     if (view->attempt_count > 0)

@@ -346,7 +346,7 @@ static void models_are_listed_with_the_one_in_use(void **state)
     guest_say(&guest, "/model\r", "in use        quick\n              thorough\n");
     guest_say(&guest, "/model thorough\r", "              quick\nin use        thorough\n");
     guest_say(&guest, "/model frob/nicate\r", "frob");
-    guest_say(&guest, "/cost\r", "the session: 0 tokens in");
+    guest_say(&guest, "/cost\r", "the session: 0 tokens in, 0 out, 0 turns");
     guest_leave(&guest);
 }
 

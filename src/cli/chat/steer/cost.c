@@ -29,8 +29,8 @@ void chat_cost_add(struct chat *chat, const struct bl_spent *spent)
 
 static const char *cost_text(const struct bl_spent *spent, char out[96])
 {
-    int size = snprintf(out, 96, "%" PRIu64 " tokens in, %" PRIu64 " out",
-                        spent->usage.input_tokens, spent->usage.output_tokens);
+    char usage[CLI_USAGE_SIZE];
+    int size = snprintf(out, 96, "%s", cli_usage_text(&spent->usage, usage));
 
     if (spent->cost_usd > 0 || !spent->cost_unknown)
         size += snprintf(out + size, 96 - (size_t)size, ", $%.4f", spent->cost_usd);
@@ -51,14 +51,12 @@ void chat_cost(struct chat *chat, struct bl_text argument BL_UNUSED)
     if (chat->busy) {
         struct bl_usage now = chat->usage;
         bl_usage_add(&now, &chat->call_usage);
-        chat_say(chat, "this turn so far: %" PRIu64 " tokens in, %" PRIu64 " out", now.input_tokens,
-                 now.output_tokens);
+        chat_say(chat, "this turn so far: %s", cli_usage_text(&now, text));
     } else if (costs->count > 0) {
         chat_say(chat, "the last turn: %s", cost_text(&costs->turn, text));
     }
-    chat_say(chat, "the session: %" PRIu64 " tokens in, %" PRIu64 " out, %" PRIu64 " turn%s",
-             session->usage.input_tokens, session->usage.output_tokens, session->turns_total,
-             session->turns_total == 1 ? "" : "s");
+    chat_say(chat, "the session: %s, %" PRIu64 " turn%s", cli_usage_text(&session->usage, text),
+             session->turns_total, session->turns_total == 1 ? "" : "s");
     chat_say(chat, "spent since it was opened, including stopped turns: %s",
              cost_text(spent, text));
     for (size_t i = 0; i < costs->count && costs->count > 1; i++)
