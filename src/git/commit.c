@@ -97,9 +97,9 @@ static bool check_branch(struct committing *committing)
         committing, GIT_COMMIT_MOVED,
         git_text(arena,
                  "The worktree is %s, but the work of this task belongs on %s. Nothing was "
-                 "committed, and your files are unchanged. To recover, run `git checkout %s` "
-                 "(uncommitted changes are kept); if you committed elsewhere, then run `git "
-                 "merge %s`. Stay on that branch.",
+                 "committed, and your files are unchanged. To recover, run 'git checkout %s' "
+                 "(uncommitted changes are kept); if you committed elsewhere, then run 'git "
+                 "merge %s'. Stay on that branch.",
                  where, branch, branch, status->head[0] == '\0' ? "that branch" : status->head));
     return false;
 }
@@ -118,7 +118,7 @@ static int check_history(struct committing *committing)
         git_text(committing->arena,
                  "Commits of earlier turns were rewritten: %s is no longer part of the branch "
                  "%s (now at %.12s). Nothing was committed, and your files are unchanged. To "
-                 "recover without losing changes, run `git reset --soft %s`. Add new commits, and "
+                 "recover without losing changes, run 'git reset --soft %s'. Add new commits, and "
                  "do not amend or rebase commits from before this turn.",
                  expected, commit_short_name(committing->order->branch), head, expected));
     return 0;
@@ -141,7 +141,7 @@ static void refuse_size(struct committing *committing, const struct extent *exte
     bl_buffer_printf(&text, ". Remove generated or downloaded files, or add them to .gitignore");
     if (strcmp(committing->order->expected, committing->status.head) != 0)
         bl_buffer_printf(
-            &text, "; to undo your own commits and keep their changes, run `git reset --soft %s`",
+            &text, "; to undo your own commits and keep their changes, run 'git reset --soft %s'",
             committing->order->expected);
     bl_buffer_append_byte(&text, '.');
     commit_refuse(committing, GIT_COMMIT_TOO_LARGE,

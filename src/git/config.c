@@ -274,6 +274,6 @@ int bl_git_check(struct bl_git *git, struct bl_arena *arena, const struct bl_git
                  BL_TEXT_ARG(shown));
     bl_error_hint(error,
                   "tools can write that file, so belay does not run the program; if it is yours, "
-                  "set it with `git config --global`, else remove it with `git config --unset`");
+                  "set it with 'git config --global', else remove it with 'git config --unset'");
     return BL_EREFUSED;
 }

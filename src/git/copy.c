@@ -260,7 +260,7 @@ static int fill_module(struct copying *copying, struct bl_text name, const char 
                  "submodule '%s' cannot be checked out from local data%s%.200s",
                  git_shown(arena, bl_text_from(path)), inner_error.code != 0 ? ": " : "",
                  inner_error.message);
-    bl_error_hint(copying->error, "run `git submodule update --init --recursive` in your checkout");
+    bl_error_hint(copying->error, "run 'git submodule update --init --recursive' in your checkout");
     return BL_ENOTSUP;
 }
 

@@ -243,7 +243,7 @@ static int check_version(struct git_repository *git, struct bl_arena *arena, str
         return 0;
     bl_error_set(error, BL_ENOTSUP, BL_KIND_FEATURE, OPERATION, "git", "%s is too old or unknown",
                  git_shown(arena, bl_text_trim(answer.output)));
-    bl_error_hint(error, "install git 2.38 or later: features are merged with `git merge-tree`");
+    bl_error_hint(error, "install git 2.38 or later: features are merged with 'git merge-tree'");
     return BL_ENOTSUP;
 }
 
@@ -254,7 +254,7 @@ static int no_repository(struct git_repository *git, const struct bl_git_call *c
         return bl_git_refuse(call, answer, error);
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, OPERATION, git->repository,
                  "not a git repository");
-    bl_error_hint(error, "features need a git repository: run `git init`, commit, and try again");
+    bl_error_hint(error, "features need a git repository: run 'git init', commit, and try again");
     return BL_ENOENT;
 }
 
@@ -280,7 +280,7 @@ static int repository_find_folders(struct git_repository *git, struct bl_arena *
     if (bl_text_equal(lines[0], BL_TEXT("true")) || !bl_text_equal(lines[1], BL_TEXT("true"))) {
         bl_error_set(error, BL_EINVAL, BL_KIND_FEATURE, OPERATION, git->repository,
                      "the repository is bare: it has no work tree");
-        bl_error_hint(error, "run it in a checkout: `git clone` or `git worktree add`");
+        bl_error_hint(error, "run it in a checkout: 'git clone' or 'git worktree add'");
         return BL_EINVAL;
     }
     if (lines[5].size > 0)

@@ -10,7 +10,7 @@ static int check_id(const char *id, struct bl_error *error)
     if (size > 0 && size <= ID_SIZE_MAX && bl_utf8_valid((struct bl_text){id, size}))
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "look up", NULL, "invalid id");
-    bl_error_hint(error, "`belay ps` and `belay session list` show ids");
+    bl_error_hint(error, "'belay ps' and 'belay session list' show ids");
     return BL_EINVAL;
 }
 

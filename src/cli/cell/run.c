@@ -175,7 +175,7 @@ static int cell_run_listed(struct cell_work *work)
         control = NULL;
         cell_remark(work,
                     bl_arena_printf(&work->arena,
-                                    "belay cell: `belay ps` and `belay cancel` cannot reach this "
+                                    "belay cell: 'belay ps' and 'belay cancel' cannot reach this "
                                     "cell: %s\n",
                                     error.message));
     }

@@ -168,7 +168,7 @@ static int cell_serve_until_stopped(struct serving *serving)
         if (bl_control_start(&services, &serving->activities, &control, &error) != 0) {
             control = NULL;
             cell_serve_say(serving,
-                           BL_TEXT("`belay ps` and `belay cancel` cannot reach these cells:"));
+                           BL_TEXT("'belay ps' and 'belay cancel' cannot reach these cells:"));
             cell_serve_say(serving, bl_text_from(error.message));
         }
         serving->exit_code = cell_serve_print_listening(serving);

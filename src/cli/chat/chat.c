@@ -467,7 +467,7 @@ static void start_control(struct chat *chat, struct bl_nursery *services,
         bl_workspace_warn(
             work->workspace,
             bl_arena_printf(&work->arena,
-                            "`belay ps` and `belay cancel` cannot reach this session: %s",
+                            "'belay ps' and 'belay cancel' cannot reach this session: %s",
                             error->message));
     }
     bl_free(error);

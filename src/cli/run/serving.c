@@ -18,7 +18,7 @@ static void warn_unreachable(const struct serving *serving, const struct bl_erro
     BL_AUTO_BUFFER(line, 4096);
 
     bl_buffer_printf(&line,
-                     "belay %s: `belay ps` and `belay cancel` cannot reach this process: %s\n",
+                     "belay %s: 'belay ps' and 'belay cancel' cannot reach this process: %s\n",
                      serving->name, error->message);
     cli_remark(bl_buffer_text(&line));
 }

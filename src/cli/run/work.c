@@ -264,7 +264,7 @@ static int work_run_listed(struct run_work *work)
         control = NULL;
         bl_workspace_warn(work->workspace,
                           bl_arena_printf(&work->arena,
-                                          "`belay ps` and `belay cancel` cannot reach this run: %s",
+                                          "'belay ps' and 'belay cancel' cannot reach this run: %s",
                                           error.message));
     }
     int code = work_run_session(work);

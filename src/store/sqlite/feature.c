@@ -47,12 +47,12 @@ static int sqlite_feature_refuse_held(const struct store_feature_hold *hold, str
                              "expires, 30 s after its last write");
     else if (owner->pid == self->pid && owner->pid_started == self->started)
         bl_error_hint(error,
-                      "this process holds it: wait until it is done, or stop it with `belay "
-                      "feature cancel %s`",
+                      "this process holds it: wait until it is done, or stop it with 'belay "
+                      "feature cancel %s'",
                       id);
     else
         bl_error_hint(error,
-                      "wait until it is done, stop it with `belay feature cancel %s`, or "
+                      "wait until it is done, stop it with 'belay feature cancel %s', or "
                       "end it and continue with --take-over",
                       id);
     return BL_EBUSY;
@@ -97,7 +97,7 @@ static int sqlite_feature_refuse_stale(struct sqlite_link *link,
     if (code != BL_EBUSY || error->kind != BL_KIND_SESSION)
         return code;
     bl_error_name_set(error, "stale_write");
-    bl_error_hint(error, "nothing was written; check with `belay feature status %s`", write->id);
+    bl_error_hint(error, "nothing was written; check with 'belay feature status %s'", write->id);
     return code;
 }
 

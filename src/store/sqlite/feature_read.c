@@ -25,7 +25,7 @@ int sqlite_find_feature(struct sqlite_link *link, const char *repository, const 
     row = sqlite_query(link, NULL,
                        "SELECT id FROM feature WHERE repository = ? ORDER BY updated DESC LIMIT ?",
                        "si", repository, (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, row, id, "`belay feature list` shows the features that were run", error);
+    sqlite_suggest(link, row, id, "'belay feature list' shows the features that were run", error);
     return BL_ENOENT;
 }
 

@@ -435,6 +435,6 @@ int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_err
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "look up", find->id,
                  "no work with the id '%.100s' in %.200s", find->id, link->path);
-    bl_error_hint(error, "`belay session list` shows the sessions of this store");
+    bl_error_hint(error, "'belay session list' shows the sessions of this store");
     return BL_ENOENT;
 }

@@ -41,7 +41,7 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
                  "there is no session %s in %s", id, link->path);
     row = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
                        (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, row, id, "`belay session list` shows the sessions of this store", error);
+    sqlite_suggest(link, row, id, "'belay session list' shows the sessions of this store", error);
     return BL_ENOENT;
 }
 
@@ -111,7 +111,7 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
     if (code == 0) {
         bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", directory,
                      "no session to continue in %s", directory);
-        bl_error_hint(error, "start one, or choose one from `belay session list`");
+        bl_error_hint(error, "start one, or choose one from 'belay session list'");
         return BL_ENOENT;
     }
     if (code != 1)
@@ -412,7 +412,7 @@ static int refuse_damaged(const struct store_hold *hold, struct bl_text what,
     bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
                  BL_TEXT_FORMAT " of session %s cannot be read: its messages are damaged",
                  BL_TEXT_ARG(what), hold->id);
-    bl_error_hint(error, "start another session; `belay session show %s` still shows this one",
+    bl_error_hint(error, "start another session; 'belay session show %s' still shows this one",
                   hold->id);
     return BL_EPARSE;
 }

@@ -30,8 +30,8 @@ static int sqlite_open_refuse(const char *path, int code, const char *what, stru
 {
     bl_error_set(error, code, BL_KIND_FILESYSTEM, operation, path, "%s: %s", path, what);
     bl_error_hint(error,
-                  "the file is unchanged; move it aside with `belay session move-aside --store "
-                  "FILE`, or use another with --store");
+                  "the file is unchanged; move it aside with 'belay session move-aside --store "
+                  "FILE', or use another with --store");
     return code;
 }
 

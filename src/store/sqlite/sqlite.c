@@ -76,7 +76,7 @@ struct failure {
 static const struct failure *find_failure(int result)
 {
 #define ASIDE                                                                                      \
-    "move it aside with `belay session move-aside --store FILE`, or use another with --store"
+    "move it aside with 'belay session move-aside --store FILE', or use another with --store"
     static const struct failure failures[] = {
         {SQLITE_BUSY, BL_EBUSY, true, "another process has locked the store", "try again later"},
         {SQLITE_LOCKED, BL_EBUSY, true, "the store is locked", "try again"},

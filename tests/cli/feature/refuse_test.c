@@ -261,7 +261,7 @@ static const struct {
     {"LEFT", "git checkout -q -b elsewhere; echo x > x.txt", "git checkout -q belay/FEAT/LEFT",
      "on the branch elsewhere"},
     {"REWROTE", "git commit -q --amend -m rewritten",
-     "$(sed -n 's/.*`\\(git reset --soft [0-9a-f]*\\)`.*/\\1/p' $P)", "were rewritten"},
+     "$(sed -n \"s/.*'\\(git reset --soft [0-9a-f]*\\)'.*/\\1/p\" $P)", "were rewritten"},
     {"LARGE", "truncate -s 600M big.bin", "rm big.bin", "big.bin (614400 KiB)"},
     {"MANY", "mkdir many; cd many; seq 50001 | xargs touch; cd ..", "rm -r many", "50002 files"},
 };
