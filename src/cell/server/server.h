@@ -149,7 +149,6 @@ struct server_session {
     struct bl_cell_session *session; /* NULL: not open */
     bool closing;
     unsigned references;      /* held by fibers that use it */
-    unsigned working;         /* operations that must end before it is closed */
     struct bl_list openings;  /* struct server_opening, newest last */
     uint64_t linger_ms;       /* from the newest open */
     uint64_t linger_until_ns; /* end of the time without a connection; BL_NEVER if it has one */
