@@ -105,31 +105,62 @@ static void assert_no_child(void)
     assert_int_equal(errno, ECHILD);
 }
 
-static size_t count_probe_directories(void)
+/* Lists the directories of probes, each between two slashes. */
+static void list_probes(struct bl_buffer *out)
 {
     char own[PATH_MAX];
-    size_t count = 0;
-
     DIR *directory = proc_cgroup_directory(own, sizeof own) ? opendir(own) : NULL;
+
+    bl_buffer_init(out, 1 << 20);
+    bl_buffer_append_byte(out, '/');
     for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
-        count += strncmp(entry->d_name, "belay-probe-", 12) == 0;
+        if (strncmp(entry->d_name, "belay-probe-", 12) == 0)
+            bl_buffer_printf(out, "%s/", entry->d_name);
     if (directory != NULL)
         closedir(directory);
-    return count;
+}
+
+static bool lists_probe(const struct bl_buffer *list, struct bl_text name)
+{
+    char needle[NAME_MAX + 3];
+    snprintf(needle, sizeof needle, "/%.*s/", (int)name.size, name.data);
+    return bl_text_find(bl_buffer_text(list), bl_text_from(needle)) >= 0;
+}
+
+/* Other processes probe, too: each that was not there before must end. */
+static void assert_no_probe_is_left(struct bl_buffer *before)
+{
+    struct bl_buffer after, now;
+    struct bl_text name;
+
+    list_probes(&after);
+    struct bl_text rest = bl_buffer_text(&after);
+    while (bl_text_split(&rest, '/', &name)) {
+        bool ended = name.size == 0 || lists_probe(before, name);
+        for (int i = 0; i < 1000 && !ended; i++, usleep(10000)) {
+            list_probes(&now);
+            ended = !lists_probe(&now, name);
+            bl_buffer_done(&now);
+        }
+        assert_true(ended);
+    }
+    bl_buffer_done(&after);
+    bl_buffer_done(before);
 }
 
 static void the_probe_of_cgroup2_leaves_nothing_behind(void **state)
 {
     struct bl_container_check check = {0};
-    size_t before = count_probe_directories();
+    struct bl_buffer before;
     sigset_t mask_before, mask_after;
 
     (void)state;
+    list_probes(&before);
     pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
     proc_cgroup_probe(&check);
     pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
     assert_true(check.detail[0] != '\0');
-    assert_int_equal(count_probe_directories(), before);
+    assert_no_probe_is_left(&before);
     assert_memory_equal(&mask_before, &mask_after, sizeof(unsigned long));
     assert_no_child();
 }
@@ -290,14 +321,15 @@ static void a_cgroup_that_is_refused_says_why(void **state)
          ""},
     };
     struct bl_container_check here;
+    struct bl_buffer before;
 
     (void)state;
     bl_container_check(BL_MECHANISM_CGROUP2, &here);
     if (!here.available)
         suite_skip("container mechanism not available");
-    size_t before = count_probe_directories();
+    list_probes(&before);
     check_refusals(proc_cgroup_probe, refusals, BL_COUNT(refusals));
-    assert_int_equal(count_probe_directories(), before);
+    assert_no_probe_is_left(&before);
 }
 
 static void a_subreaper_that_is_refused_says_why(void **state)

@@ -66,8 +66,7 @@ void marker_make(char marker[MARKER_MAX])
     snprintf(marker, MARKER_MAX, "BELAY_TEST_MARKER=%016llx", (unsigned long long)number);
 }
 
-/* Reads the first bytes of a file of /proc/PID, NUL-terminated; empty if it cannot be read. */
-static size_t read_of(const char *pid, const char *file, char *out, size_t out_size)
+size_t process_read(const char *pid, const char *file, char *out, size_t out_size)
 {
     char path[NAME_MAX + 32];
     size_t total = 0;
@@ -88,7 +87,7 @@ static size_t read_of(const char *pid, const char *file, char *out, size_t out_s
 static char state_of(const char *pid)
 {
     char line[256];
-    read_of(pid, "stat", line, sizeof line);
+    process_read(pid, "stat", line, sizeof line);
     const char *end = strrchr(line, ')');
     return end != NULL && end[1] == ' ' ? end[2] : '\0';
 }
@@ -107,11 +106,11 @@ const struct marked *marker_scan(const char *marker, const char *name, char proc
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
             continue;
         /* A zombie has no environment. The marker can be anywhere in it, since shells sort. */
-        size_t size = read_of(entry->d_name, "environ", variables, sizeof variables);
+        size_t size = process_read(entry->d_name, "environ", variables, sizeof variables);
         if (memmem(variables, size, marker, strlen(marker)) == NULL)
             continue;
         comm[0] = '\0';
-        read_of(entry->d_name, "comm", comm, sizeof comm);
+        process_read(entry->d_name, "comm", comm, sizeof comm);
         comm[strcspn(comm, "\n")] = '\0';
         if (strncmp(comm, "warden", 6) == 0 || strncmp(comm, "belay", 5) == 0) {
             found.wardens++;
@@ -264,7 +263,7 @@ static pid_t parent_of(pid_t pid)
 {
     char name[16], line[256];
     snprintf(name, sizeof name, "%d", (int)pid);
-    read_of(name, "stat", line, sizeof line);
+    process_read(name, "stat", line, sizeof line);
     const char *end = strrchr(line, ')');
     return end != NULL && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }

@@ -32,6 +32,9 @@ enum bl_mechanism container_of_test(void **state);
 /* Makes a unique "BELAY_TEST_MARKER=…". */
 void marker_make(char marker[MARKER_MAX]);
 
+/* Reads the first bytes of a file of /proc/PID, NUL-terminated; empty if it cannot be read. */
+size_t process_read(const char *pid, const char *file, char *out, size_t out_size);
+
 /* The processes that have a marker now, without zombies. */
 struct marked {
     size_t tools;     /* all except wardens */

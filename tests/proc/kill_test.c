@@ -349,19 +349,22 @@ static void killed_warden_without_an_adopter_proves_nothing(void **state)
     run_in_loop(lose_without_adopting, &container);
 }
 
-/* Only a Belay that runs a minute later would remove them. A cgroup in use cannot be removed. */
-static void remove_cgroups(void)
+/* Removes Belay's cgroup from a text of /proc/PID/cgroup: only a Belay that runs a minute later would
+ * do it. It leaves those of others, who may be about to start a process in them. */
+static void remove_cgroup(const char *cgroups)
 {
-    char directory[1024];
-    if (!proc_cgroup_directory(directory, sizeof directory))
-        return;
-    nap_ms(50);
-    DIR *entries = opendir(directory);
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
-        if (strncmp(entry->d_name, "belay-", 6) == 0 && strlen(entry->d_name) == 22)
-            unlinkat(dirfd(entries), entry->d_name, AT_REMOVEDIR);
-    if (entries != NULL)
-        closedir(entries);
+    char directory[1024], name[] = "belay-0123456789abcdef";
+    const char *found = NULL;
+
+    for (const char *at = cgroups; (at = strstr(at, "/belay-")) != NULL; at++)
+        found = at; /* the innermost */
+    assert_true(found != NULL && proc_cgroup_directory(directory, sizeof directory));
+    snprintf(name, sizeof name, "%s", found + 1);
+    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC), result = -1;
+    for (int i = 0; i < 2000 && result != 0; i++, nap_ms(5))
+        result = unlinkat(parent, name, AT_REMOVEDIR);
+    assert_int_equal(result, 0);
+    close(parent);
 }
 
 static void belay_and_warden_killed_in_the_same_instant(void **state)
@@ -370,12 +373,16 @@ static void belay_and_warden_killed_in_the_same_instant(void **state)
     struct belay belay;
     pid_t warden = 0;
     double end_ms = now_ms() + 20000;
+    char pid[16], cgroups[1024];
 
     belay_start(&belay, "steady", container);
     belay_hear(&belay, &warden, sizeof warden);
     while (marker_scan(belay.marker, NULL, '\0')->ready < 4 && now_ms() < end_ms)
         nap_ms(2);
-    assert_int_equal(marker_scan(belay.marker, NULL, '\0')->ready, 4);
+    const struct marked *tools = marker_scan(belay.marker, NULL, '\0');
+    assert_int_equal(tools->ready, 4);
+    snprintf(pid, sizeof pid, "%d", (int)tools->pids[0]);
+    process_read(pid, "cgroup", cgroups, sizeof cgroups);
     /* A process that cannot run does not notice the other's end. */
     kill(warden, SIGSTOP);
     kill(belay.pid, SIGKILL);
@@ -390,7 +397,7 @@ static void belay_and_warden_killed_in_the_same_instant(void **state)
                   bl_mechanism_name(container), marker_kill(belay.marker));
     assert_int_equal(marker_count(belay.marker), 0);
     if (container == BL_MECHANISM_CGROUP2)
-        remove_cgroups();
+        remove_cgroup(cgroups);
 }
 
 struct recorded {
