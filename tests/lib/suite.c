@@ -94,14 +94,18 @@ static int suite_run(const struct suite *suite)
 {
     struct CMUnitTest *tests = bl_alloc(suite->count * sizeof *tests);
     struct suite_case *cases = bl_alloc(suite->count * sizeof *cases);
-    for (size_t i = 0; i < suite->count; i++) {
-        const struct CMUnitTest *test = &suite->tests[i];
+    size_t count = 0;
+    for (size_t j = 0; j < suite->count; j++) {
+        const struct CMUnitTest *test = &suite->tests[j];
+        if (!share_takes_next(suite))
+            continue;
+        size_t i = count++;
         cases[i] = (struct suite_case){test, test->initial_state};
         tests[i] = (struct CMUnitTest){
             test->name, suite_case_run, test->setup_func != NULL ? suite_case_setup : NULL,
             test->teardown_func != NULL ? suite_case_teardown : NULL, &cases[i]};
     }
-    int result = _cmocka_run_group_tests(suite->name, tests, suite->count, NULL, NULL);
+    int result = _cmocka_run_group_tests(suite->name, tests, count, NULL, NULL);
     bl_free(cases);
     bl_free(tests);
     return result < 0 ? 1 : result;

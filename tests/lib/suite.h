@@ -54,18 +54,29 @@ struct suite {
     const char *name;
     const struct CMUnitTest *tests;
     size_t count;
+    bool together; /* see SUITE_TOGETHER */
 };
 
-#define SUITE(name, ...)                                                                           \
+#define SUITE_DEFINE(name, is_together, ...)                                                       \
     extern const struct suite name##_suite;                                                        \
     static const struct CMUnitTest name##_tests[] = {__VA_ARGS__};                                 \
-    const struct suite name##_suite = {#name, name##_tests, BL_COUNT(name##_tests)}
+    const struct suite name##_suite = {#name, name##_tests, BL_COUNT(name##_tests), is_together}
+#define SUITE(name, ...) SUITE_DEFINE(name, false, __VA_ARGS__)
+/* Tests that see what the others do to the machine: they never run beside each other. */
+#define SUITE_TOGETHER(name, ...) SUITE_DEFINE(name, true, __VA_ARGS__)
 
 /* Runs the suites; arguments are patterns of tests to run, like cmocka's ("F12_*"). Returns the
  * number of failures, at least 1 if anything failed; a pattern that matches no test is a failure.
  */
 int suite_main(int argument_count, char **arguments, const struct suite *const *suites,
                size_t suite_count);
+
+/* Runs the tests in `shares` processes at once (8 at most), each of which returns with its share of
+ * the tests; the caller's process ends here, with the output of all and the sum of their failures.
+ * For suites that mostly wait, and run alone. Does nothing in the soak, or if patterns are given. */
+void suite_share(int argument_count, unsigned shares);
+/* True if the next test of a suite is in the share of this process. */
+bool share_takes_next(const struct suite *suite);
 
 #define SUITE_MAIN(...)                                                                            \
     int main(int argument_count, char **arguments)                                                 \

@@ -102,6 +102,7 @@ int main(int argument_count, char **arguments)
     setenv("BELAY_WARDEN", BELAY_WARDEN_PATH, 0);
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return kill_role(argument_count, arguments);
+    suite_share(argument_count, 4);
     int failed = suite_main(argument_count, arguments, suites, BL_COUNT(suites));
     /* Permissions of another user are the same in every build: the sanitized builds test them in
      * the soak. */

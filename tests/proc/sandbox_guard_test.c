@@ -478,18 +478,18 @@ static void a_home_as_workspace_keeps_the_users_git_configuration(void **state)
     house_end(&house);
 }
 
-SUITE(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
-      cmocka_unit_test(sockets_of_the_machine_cannot_be_reached),
-      cmocka_unit_test(the_machines_runtime_folder_is_hidden),
-      cmocka_unit_test(programs_of_the_system_in_the_runtime_folder_stay_in_sight),
-      cmocka_unit_test(names_are_resolved_with_the_network),
-      cmocka_unit_test(secrets_are_hidden_from_every_command),
-      cmocka_unit_test(named_secrets_are_visible),
-      cmocka_unit_test(a_folder_that_was_replaced_by_a_link_is_not_bound),
-      cmocka_unit_test(git_runs_nothing_that_a_command_planted),
-      cmocka_unit_test(a_worktree_configuration_cannot_be_planted),
-      cmocka_unit_test(git_works_in_the_sandbox),
-      cmocka_unit_test(a_worktree_keeps_its_git_directory),
-      cmocka_unit_test(an_added_git_directory_is_protected),
-      cmocka_unit_test(a_home_as_workspace_keeps_belays_configuration),
-      cmocka_unit_test(a_home_as_workspace_keeps_the_users_git_configuration));
+SUITE_TOGETHER(sandbox_guard, cmocka_unit_test(kernel_settings_cannot_be_written),
+               cmocka_unit_test(sockets_of_the_machine_cannot_be_reached),
+               cmocka_unit_test(the_machines_runtime_folder_is_hidden),
+               cmocka_unit_test(programs_of_the_system_in_the_runtime_folder_stay_in_sight),
+               cmocka_unit_test(names_are_resolved_with_the_network),
+               cmocka_unit_test(secrets_are_hidden_from_every_command),
+               cmocka_unit_test(named_secrets_are_visible),
+               cmocka_unit_test(a_folder_that_was_replaced_by_a_link_is_not_bound),
+               cmocka_unit_test(git_runs_nothing_that_a_command_planted),
+               cmocka_unit_test(a_worktree_configuration_cannot_be_planted),
+               cmocka_unit_test(git_works_in_the_sandbox),
+               cmocka_unit_test(a_worktree_keeps_its_git_directory),
+               cmocka_unit_test(an_added_git_directory_is_protected),
+               cmocka_unit_test(a_home_as_workspace_keeps_belays_configuration),
+               cmocka_unit_test(a_home_as_workspace_keeps_the_users_git_configuration));
