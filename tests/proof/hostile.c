@@ -1,4 +1,5 @@
 #include "hostile.h"
+#include "place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,6 @@
 #define LIFE_MS        20000
 #define READY_MS_MAX   5000
 #define FORK_TRIES     200
-#define BECOME_MS      50
 #define END_VARIABLE   "HOSTILE_END_MS" /* on CLOCK_MONOTONIC; kept across exec */
 #define TAG_DESCRIPTOR 200
 
@@ -150,15 +150,34 @@ static void hostile_child(const char *argument)
         hostile_rest();
 }
 
+/* Waits until a process has another user's id: the real one, or the effective one. Where /proc hides
+ * other users' processes, it is then gone. */
+static void hostile_await_user(pid_t pid, bool real)
+{
+    char path[32], text[4096] = "";
+    unsigned ids[2];
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    for (int i = 0; i < READY_MS_MAX && place_read(path, text, sizeof text) > 0; i++) {
+        const char *line = strstr(text, "\nUid:");
+        if (line != NULL && sscanf(line, "\nUid: %u %u", &ids[0], &ids[1]) == 2 &&
+            ids[real ? 0 : 1] != getuid())
+            return;
+        hostile_nap_ms(1);
+    }
+}
+
 /* Starts a child that is a setuid copy of this program; `change` "all" changes all of its user ids.
- * The pipe reports it as running when it executes, so it needs a moment more. */
+ * The pipe reports it as running when it executes, before it is another user's. */
 _Noreturn static void hostile_become(const char *path, const char *change)
 {
-    if (hostile_fork() == 0) {
+    pid_t child = hostile_fork();
+
+    if (child == 0) {
         execl(path, path, "other-user", change, (char *)NULL);
         _exit(HOSTILE_EXIT_USAGE);
     }
-    hostile_nap_ms(BECOME_MS);
+    hostile_await_user(child, strcmp(change, "all") == 0);
     hostile_rest();
 }
 
