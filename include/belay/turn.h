@@ -76,9 +76,10 @@ void bl_messages_write(struct bl_json_writer *writer, const struct bl_list *mess
 /* Reads the output of bl_messages_write. BL_EPARSE: not such an array; nothing is appended. */
 int bl_messages_read(struct bl_arena *arena, struct bl_text json, struct bl_list *messages);
 
-/* Limits: size of one image in base64, and images in one message. */
-#define BL_IMAGE_SIZE_MAX ((size_t)5 * 1024 * 1024)
-#define BL_IMAGES_MAX     20u
+/* Limits: size of one image in base64, and without; images in one message. */
+#define BL_IMAGE_SIZE_MAX  ((size_t)5 * 1024 * 1024)
+#define BL_IMAGE_BYTES_MAX (BL_IMAGE_SIZE_MAX / 4 * 3)
+#define BL_IMAGES_MAX      20u
 /* Assumed cost of an image whose tokens nobody has counted. */
 #define BL_IMAGE_TOKENS 1600u
 

@@ -87,9 +87,9 @@ static const struct known_key controls[] = {
     {0x07, KEY_EDITOR, 0},    {0x1F, KEY_UNDO, 0},       {0x0B, KEY_KILL_END, 0},
     {0x0C, KEY_CLEAR, 0},     {0x0F, KEY_EXPAND, 0},     {0x0D, KEY_ENTER, 0},
     {0x0E, KEY_DOWN, 0},      {0x10, KEY_UP, 0},         {0x12, KEY_SEARCH, 0},
-    {0x14, KEY_TRANSPOSE, 0}, {0x15, KEY_KILL_START, 0}, {0x17, KEY_KILL_WORD, 0},
-    {0x19, KEY_YANK, 0},      {0x1A, KEY_SUSPEND, 0},    {0x1B, KEY_ESCAPE, 0},
-    {0x7F, KEY_BACKSPACE, 0},
+    {0x14, KEY_TRANSPOSE, 0}, {0x15, KEY_KILL_START, 0}, {0x16, KEY_IMAGE, 0},
+    {0x17, KEY_KILL_WORD, 0}, {0x19, KEY_YANK, 0},       {0x1A, KEY_SUSPEND, 0},
+    {0x1B, KEY_ESCAPE, 0},    {0x7F, KEY_BACKSPACE, 0},
 };
 
 static const struct known_key with_alt[] = {

@@ -253,6 +253,7 @@ enum key_type {
     KEY_UNDO,           /* Ctrl+_ */
     KEY_REDO,           /* Alt+R */
     KEY_EDITOR,         /* Ctrl+G */
+    KEY_IMAGE,          /* Ctrl+V: paste an image */
     KEY_SEARCH,         /* Ctrl+R: search back through the history */
     KEY_CLEAR,          /* Ctrl+L: redraw the screen */
     KEY_EXPAND,         /* Ctrl+O: show folded text */

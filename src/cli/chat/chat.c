@@ -66,7 +66,8 @@ void chat_submit(struct chat *chat, struct bl_text text)
 
 void chat_give(struct chat *chat, struct bl_text prompt)
 {
-    if (chat->busy && !bl_scope_stopped(&chat->scope) &&
+    /* A running turn takes text only. */
+    if (chat->busy && !bl_scope_stopped(&chat->scope) && !chat_image_named(chat, prompt) &&
         bl_agent_inject(chat->agent, prompt, NULL) == 0)
         chat_redraw(chat);
     else
@@ -101,6 +102,8 @@ void chat_leave(struct chat *chat, int exit_code)
         chat->exit_code = exit_code;
     chat->leaving = true;
     chat_pick_leave(chat);
+    if (chat->clipboard != NULL)
+        bl_scope_stop(chat->clipboard, BL_STOP_USER, "the end of the conversation");
     bl_semaphore_give(&chat->ready);
 }
 
@@ -193,6 +196,7 @@ static void chat_attach(struct chat *chat, struct bl_text prompt, struct bl_aren
     bl_workspace_attach(workspace, prompt, bl_agent_model(chat->agent)->takes_images, arena,
                         ret_attached);
     bl_scope_enter(outer);
+    chat_image_attach(chat, prompt, arena, ret_attached);
     BL_LIST_EACH (link, &ret_attached->notes)
         chat_say(chat, BL_TEXT_FORMAT,
                  BL_TEXT_ARG(BL_CONTAINER(link, struct bl_notice, link)->text));
@@ -560,6 +564,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     keys_init(&chat->keys);
     bl_inbox_init(&chat->prompts);
     bl_list_init(&chat->pastes);
+    bl_list_init(&chat->images);
     bl_semaphore_init(&chat->ready, 0);
     bl_semaphore_init(&chat->dirty, 0);
     bl_buffer_init(&chat->menu, SIZE_MAX);
@@ -583,6 +588,7 @@ static int run_chat(struct cli_call *call, struct run_options *options)
     keys_done(&chat->keys);
     bl_inbox_done(&chat->prompts);
     chat_paste_done(chat);
+    chat_image_done(chat);
     bl_buffer_done(&chat->menu);
     bl_buffer_done(&chat->hint);
     bl_buffer_done(&chat->signs);

@@ -215,6 +215,7 @@ static void input_take_key(struct chat *chat, const struct key *key)
         }
         break;
     case KEY_EDITOR: chat->editing = true; return;
+    case KEY_IMAGE: chat_image_paste(chat); return;
     case KEY_EOF: end_of_input(chat); return;
     case KEY_SUSPEND: chat->suspending = true; return;
     case KEY_CLEAR: chat->wiped = true; return;

@@ -75,6 +75,9 @@ struct chat {
     bool unused;                        /* we created the open session, and it has no prompt yet */
     struct bl_list pastes;              /* long ones, oldest first: see paste.c */
     unsigned paste_count;
+    struct bl_list images; /* from the clipboard, oldest first: see image.c */
+    unsigned image_count;
+    struct bl_scope *clipboard; /* of the program that reads it; NULL if none runs */
     /* The turn in progress. */
     bool busy;
     struct bl_scope scope;
@@ -278,6 +281,18 @@ struct bl_text chat_paste_unfold(const struct chat *chat, struct bl_arena *arena
 struct bl_text chat_paste_fold(const struct chat *chat, struct bl_arena *arena,
                                struct bl_text text);
 void chat_paste_done(struct chat *chat);
+
+/* ---- image.c --------------------------------------------------------------------------------- */
+
+/* Ctrl+V: reads the clipboard, in a fiber of its own, and inserts the label of its image into the
+ * line, "[image 1]", or says why there is none. */
+void chat_image_paste(struct chat *chat);
+/* True if the prompt has the label of an image. */
+bool chat_image_named(const struct chat *chat, struct bl_text prompt);
+/* Adds these images, with a note for each. */
+void chat_image_attach(const struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
+                       struct bl_attached *attached);
+void chat_image_done(struct chat *chat);
 
 /* ---- context.c ------------------------------------------------------------------------------- */
 

@@ -458,6 +458,7 @@ static const struct cli_topic chat_topics[] = {
              "and edit, as in a shell.\n"
              "Ctrl+_, Alt+R\tUndo; redo.\n"
              "Ctrl+G\tEdit the line in `$VISUAL`, `$EDITOR` or vi.\n"
+             "Ctrl+V\tPaste an image from the clipboard, with wl-paste or xclip.\n"
              "Ctrl+O\tShow the whole transcript with nothing folded. Esc or Ctrl+O returns; "
              "arrows, Page Up, Page Down, g and G move.\n"
              "Ctrl+L, Ctrl+Z\tClear the screen; suspend."},

@@ -9,7 +9,6 @@
 #define PIECE_SIZE ((size_t)256 * 1024)
 #define HEAD_SIZE  ((size_t)8192) /* enough to tell text from other files */
 /* Chosen so that the base64 text is within the limit of models. */
-#define IMAGE_BYTES_MAX (BL_IMAGE_SIZE_MAX / 4 * 3)
 
 struct read_job {
     struct file_job file;
@@ -76,11 +75,11 @@ static int read_image(struct read_job *job, int fd, const struct tool_path *path
 {
     struct bl_arena *arena = &job->file.arena;
     const char *shown = tool_path_show(arena, path->shown);
-    BL_AUTO_BUFFER(content, IMAGE_BYTES_MAX + PIECE_SIZE);
+    BL_AUTO_BUFFER(content, BL_IMAGE_BYTES_MAX + PIECE_SIZE);
     BL_AUTO_BUFFER(digits, BL_IMAGE_SIZE_MAX);
     ssize_t count = 1;
 
-    while (count > 0 && content.size <= IMAGE_BYTES_MAX) {
+    while (count > 0 && content.size <= BL_IMAGE_BYTES_MAX) {
         if (atomic_load(stopped))
             return BL_ECANCELED;
         count = pread(fd, job->piece, PIECE_SIZE, (off_t)content.size);
@@ -90,12 +89,13 @@ static int read_image(struct read_job *job, int fd, const struct tool_path *path
             bl_buffer_append(&content, (struct bl_text){job->piece, (size_t)count});
         count = count < 0 ? 1 : count;
     }
-    if (content.size > IMAGE_BYTES_MAX || bl_base64_encode(&digits, bl_buffer_text(&content)) != 0)
+    if (content.size > BL_IMAGE_BYTES_MAX ||
+        bl_base64_encode(&digits, bl_buffer_text(&content)) != 0)
         return file_job_fail(&job->file,
                              "'%s' is an image of %s, but models accept at most %s. Make a smaller "
                              "copy, and read that.",
                              shown, file_size_text(arena, size),
-                             file_size_text(arena, IMAGE_BYTES_MAX));
+                             file_size_text(arena, BL_IMAGE_BYTES_MAX));
     job->file.image = bl_arena_zalloc(arena, sizeof *job->file.image);
     job->file.image->name = job->image_type;
     job->file.image->text = bl_arena_text(arena, bl_buffer_text(&digits));
