@@ -11,7 +11,9 @@ import signal
 import subprocess
 import time
 
-BUILD_OPTIONS = ["--buildtype=plain", "-Dc_args=-O1 -g0 -w", "-Dtests=true", "-Db_lto=false", "--wrap-mode=nofallback"]
+# A patch whose calls no longer fit does not compile.
+BUILD_OPTIONS = ["--buildtype=plain", "-Dc_args=-O1 -g0 -Werror=incompatible-pointer-types -Werror=int-conversion",
+                 "-Dtests=true", "-Db_lto=false", "--wrap-mode=nofallback"]
 PROGRAMS = ["belay-warden"]  # besides what a suite says that it depends on
 # What a slow moment of the machine may add to a test that took so long without a fault.
 SLOWDOWN, SLOWDOWN_S = 4, 20
