@@ -566,11 +566,11 @@ static void P15_stop_closes_the_socket_of_a_reader_that_blocks(void **state BL_U
     run_in_loop(stop_deaf_reader, NULL);
 }
 
-SUITE(exchange, cmocka_unit_test(P1_stop_in_each_phase_closes_the_socket_at_once),
+SUITE(exchange, cmocka_unit_test(P15_slow_reader_loses_nothing_and_costs_no_memory),
+      cmocka_unit_test(P1_stop_in_each_phase_closes_the_socket_at_once),
       cmocka_unit_test(P3_stopping_one_of_a_hundred_does_not_affect_the_others),
       cmocka_unit_test(P4_each_timer_has_its_own_code),
       cmocka_unit_test(upload_that_makes_progress_is_not_late),
       cmocka_unit_test(P8_calls_in_a_row_open_one_connection_and_a_stop_costs_one),
       cmocka_unit_test(P9_kept_connection_that_the_server_closed_is_replaced),
-      cmocka_unit_test(P15_slow_reader_loses_nothing_and_costs_no_memory),
       cmocka_unit_test(P15_stop_closes_the_socket_of_a_reader_that_blocks));
