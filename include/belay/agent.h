@@ -35,6 +35,8 @@ struct bl_notice {
     struct bl_list link;
     struct bl_text text;
 };
+/* Appends one to a list of them. The text, which is not copied, lives as long as the arena. */
+void bl_notice_add(struct bl_arena *arena, struct bl_list *notices, struct bl_text text);
 
 /* Finds the built-in personas (explore, worker, review), then those of
  * $XDG_CONFIG_HOME/belay/agents and of .belay/agents from the workspace's root down to `directory`:

@@ -112,7 +112,7 @@ const char *const *found_names(struct bl_arena *arena, const char *folder, struc
 
 /* ---- Notices --------------------------------------------------------------------------------- */
 
-static void add_notice(struct bl_arena *arena, struct bl_list *notices, struct bl_text text)
+void bl_notice_add(struct bl_arena *arena, struct bl_list *notices, struct bl_text text)
 {
     struct bl_notice *notice = bl_arena_alloc(arena, sizeof *notice);
 
@@ -122,17 +122,17 @@ static void add_notice(struct bl_arena *arena, struct bl_list *notices, struct b
 
 void found_notice(struct bl_arena *arena, struct bl_list *notices, const struct bl_error *error)
 {
-    add_notice(arena, notices,
-               bl_arena_printf(arena, "%s%s%s", error->message, error->hint[0] != '\0' ? "; " : "",
-                               error->hint));
+    bl_notice_add(arena, notices,
+                  bl_arena_printf(arena, "%s%s%s", error->message,
+                                  error->hint[0] != '\0' ? "; " : "", error->hint));
 }
 
 void found_too_many(struct bl_arena *arena, struct bl_list *notices, const char *things,
                     const char *path)
 {
-    add_notice(arena, notices,
-               bl_arena_printf(arena, "more than %u %s: %s and later ones are skipped",
-                               FOUND_COUNT_MAX, things, path));
+    bl_notice_add(arena, notices,
+                  bl_arena_printf(arena, "more than %u %s: %s and later ones are skipped",
+                                  FOUND_COUNT_MAX, things, path));
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */

@@ -209,19 +209,10 @@ static int attach_read(const struct attaching *attaching, const char *tool, stru
 
 /* ---- Attaching ------------------------------------------------------------------------------- */
 
-static void attach_note(const struct attaching *attaching, struct bl_list *notes,
-                        struct bl_text text)
-{
-    struct bl_notice *notice = bl_arena_zalloc(attaching->arena, sizeof *notice);
-
-    notice->text = text;
-    bl_list_push_back(notes, &notice->link);
-}
-
 static void attach_refuse(const struct attaching *attaching, struct bl_text why)
 {
-    attach_note(
-        attaching, &attaching->attached->warnings,
+    bl_notice_add(
+        attaching->arena, &attaching->attached->warnings,
         bl_arena_printf(attaching->arena, "not attached: " BL_TEXT_FORMAT, BL_TEXT_ARG(why)));
 }
 
@@ -254,9 +245,9 @@ static void attach_add(struct attaching *attaching, struct bl_text path, bool fo
     struct bl_list *images = (struct bl_list *)(uintptr_t)result->images;
     while (images != NULL && (link = bl_list_pop_front(images)) != NULL)
         bl_list_push_back(&attaching->attached->images, link);
-    attach_note(attaching, &attaching->attached->notes,
-                bl_arena_printf(attaching->arena, "Attached " BL_TEXT_FORMAT " (%s)",
-                                BL_TEXT_ARG(path), kind));
+    bl_notice_add(attaching->arena, &attaching->attached->notes,
+                  bl_arena_printf(attaching->arena, "Attached " BL_TEXT_FORMAT " (%s)",
+                                  BL_TEXT_ARG(path), kind));
 }
 
 /* Returns 0, or the code of a stop. */

@@ -193,10 +193,8 @@ static int files_read_system(struct workspace_files *files)
 static void files_take_notice(void *context, struct bl_text text)
 {
     struct workspace_files *files = context;
-    struct bl_notice *notice = bl_arena_zalloc(&files->arena, sizeof *notice);
 
-    notice->text = bl_arena_text(&files->arena, text);
-    bl_list_push_back(&files->notices, &notice->link);
+    bl_notice_add(&files->arena, &files->notices, bl_arena_text(&files->arena, text));
 }
 
 static void files_list_untrusted(struct workspace_files *files)

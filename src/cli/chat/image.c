@@ -82,16 +82,17 @@ static const char *image_take(struct chat *chat)
         bl_capture_done(&capture);
         if (code == BL_ECANCELED || code == BL_ETIMEDOUT)
             return "The clipboard did not answer within 5 s.";
-        if (code == 0 && !whole)
-            return "The image in the clipboard is too large: models accept at most 3.75 MiB.";
-        if (code == 0 && bl_image_type(bl_buffer_text(&bytes)).size > 0) {
-            image_keep(chat, bl_buffer_text(&bytes));
-            return NULL;
+        if (code != 0) {
+            why = code == BL_ENOENT ? "Ctrl+V needs wl-paste (from wl-clipboard) or xclip."
+                                    : "The program that reads the clipboard cannot be started.";
+            continue;
         }
-        if (code == 0)
+        if (!whole)
+            return "The image in the clipboard is too large: models accept at most 3.75 MiB.";
+        if (bl_image_type(bl_buffer_text(&bytes)).size == 0)
             return "The clipboard has no image.";
-        why = code == BL_ENOENT ? "Ctrl+V needs wl-paste (from wl-clipboard) or xclip."
-                                : "The program that reads the clipboard cannot be started.";
+        image_keep(chat, bl_buffer_text(&bytes));
+        return NULL;
     }
     return why;
 }
@@ -119,21 +120,17 @@ void chat_image_paste(struct chat *chat)
     bl_nursery_spawn(&chat->nursery, NULL, "clipboard", image_main, chat, NULL);
 }
 
+static bool image_is_named(const struct chat_image *image, struct bl_text prompt)
+{
+    return bl_text_find(prompt, bl_text_from(image->label)) >= 0;
+}
+
 bool chat_image_named(const struct chat *chat, struct bl_text prompt)
 {
     BL_LIST_EACH (link, &chat->images)
-        if (bl_text_find(prompt,
-                         bl_text_from(BL_CONTAINER(link, struct chat_image, link)->label)) >= 0)
+        if (image_is_named(BL_CONTAINER(link, struct chat_image, link), prompt))
             return true;
     return false;
-}
-
-static void image_note(struct bl_arena *arena, struct bl_list *notes, struct bl_text text)
-{
-    struct bl_notice *notice = bl_arena_zalloc(arena, sizeof *notice);
-
-    notice->text = text;
-    bl_list_push_back(notes, &notice->link);
 }
 
 void chat_image_attach(const struct chat *chat, struct bl_text prompt, struct bl_arena *arena,
@@ -141,12 +138,13 @@ void chat_image_attach(const struct chat *chat, struct bl_text prompt, struct bl
 {
     BL_LIST_EACH (link, &chat->images) {
         const struct chat_image *image = BL_CONTAINER(link, struct chat_image, link);
-        if (bl_text_find(prompt, bl_text_from(image->label)) < 0)
+        if (!image_is_named(image, prompt))
             continue;
         if (!bl_agent_model(chat->agent)->takes_images) {
-            image_note(arena, &attached->warnings,
-                       bl_arena_printf(arena, "not attached: %s: this model does not accept images",
-                                       image->label));
+            bl_notice_add(arena, &attached->warnings,
+                          bl_arena_printf(arena,
+                                          "not attached: %s: this model does not accept images",
+                                          image->label));
             continue;
         }
         struct bl_block *block = bl_arena_zalloc(arena, sizeof *block);
@@ -154,7 +152,7 @@ void chat_image_attach(const struct chat *chat, struct bl_text prompt, struct bl
         block->name = image->type;
         block->text = bl_arena_text(arena, bl_buffer_text(&image->base64));
         bl_list_push_back(&attached->images, &block->link);
-        image_note(arena, &attached->notes, bl_arena_printf(arena, "Attached %s", image->label));
+        bl_notice_add(arena, &attached->notes, bl_arena_printf(arena, "Attached %s", image->label));
     }
 }
 

@@ -16,10 +16,8 @@
 static void command_tools_take_notice(void *context, struct bl_text text)
 {
     struct tools_offered *offered = context;
-    struct bl_notice *notice = bl_arena_zalloc(&offered->arena, sizeof *notice);
 
-    notice->text = bl_arena_text(&offered->arena, text);
-    bl_list_push_back(&offered->notices, &notice->link);
+    bl_notice_add(&offered->arena, &offered->notices, bl_arena_text(&offered->arena, text));
 }
 
 static int command_tools_read_servers(struct tools_offered *offered,
