@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../proof/place.h"
+
 #define AWAIT_MS   20000
 #define CLEAN_MS   5000
 #define LEAVING_MS 5000 /* for a warden whose work is done */
@@ -69,18 +71,9 @@ void marker_make(char marker[MARKER_MAX])
 size_t process_read(const char *pid, const char *file, char *out, size_t out_size)
 {
     char path[NAME_MAX + 32];
-    size_t total = 0;
+
     snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    /* A read returns one page at most. */
-    for (ssize_t size = 1; fd >= 0 && size > 0 && total < out_size - 1;) {
-        size = read(fd, out + total, out_size - 1 - total);
-        total += size > 0 ? (size_t)size : 0;
-    }
-    if (fd >= 0)
-        close(fd);
-    out[total] = '\0';
-    return total;
+    return place_read(path, out, out_size);
 }
 
 /* Returns the letter after the last ')' of the line. */
