@@ -99,6 +99,12 @@ bool stage_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+void stage_await_file(const char *path)
+{
+    for (int i = 0; !stage_exists(path); i++, usleep(2000))
+        suite_fail_if(i == 15000, "there is no %s", path);
+}
+
 const char *stage_timeout(unsigned attempt)
 {
     static const char *const timeouts[] = {"300ms", "1s", "3s", "10s"};

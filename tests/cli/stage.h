@@ -21,6 +21,8 @@ const char *stage_file(const char *name, const char *text);
 /* Writes a script and returns "script:PATH" for --provider. */
 const char *stage_script(const char *yaml);
 bool stage_exists(const char *path);
+/* Waits until the file exists, at most half a minute; then fails the test. */
+void stage_await_file(const char *path);
 /* Returns a copy that ends in NUL. */
 const char *stage_keep(struct bl_text text);
 const char *stage_printf(const char *format, ...) BL_PRINTF(1, 2);

@@ -190,9 +190,7 @@ static void A19_a_client_that_does_not_read_holds_up_its_own_work_alone(void **s
     assert_true(SUITE_SANITIZED || figure_amount(FLOOD_FIGURE, more, MORE_MIB_MAX, "MiB"));
     client.session = second;
     int64_t touch = client_prompt(&client, "touch");
-    for (int i = 0; i < 3000 && !stage_exists(stage_path("work/ran")); i++)
-        usleep(10000);
-    assert_true(stage_exists(stage_path("work/ran")));
+    stage_await_file(stage_path("work/ran"));
     client.session = first;
     client_cancel(&client);
     assert_string_equal(client_stop_reason(&client, flood), "cancelled");

@@ -374,8 +374,7 @@ static void blocked_terminal_does_not_delay_the_end(void **state)
     }
     guest_await_hidden(&guest, "> Type a prompt");
     guest_type(&guest, "\r");
-    while (!stage_exists("begun"))
-        usleep(2000);
+    stage_await_file("begun");
     /* From here on nothing is read; the prompt alone fills the buffers. */
     kill(guest.held.pid, SIGTERM);
     for (unsigned i = 0; i < 3000 && waitpid(guest.held.pid, &status, WNOHANG) == 0; i++)

@@ -78,13 +78,6 @@ static void begin_with_clipboard(struct guest *guest, const char *reader, const 
     guest_await_idle(guest);
 }
 
-static void await_file(const char *path)
-{
-    for (int i = 0; i < 3000 && !stage_exists(path); i++)
-        usleep(10000);
-    assert_true(stage_exists(path));
-}
-
 #define IMAGE_READER                                                                               \
     "#!/bin/sh\n[ \"$*\" = '--no-newline --type image/png' ] &&\n"                                 \
     "printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\015IHDR'\n"
@@ -122,7 +115,7 @@ static void a_prompt_with_an_image_waits_for_the_end_of_the_turn(void **state)
                          "  - {images: 0, say: Begun.}\n"
                          "  - {images: 1, say: A dot.}\n");
     guest_type(&guest, "begin\r");
-    await_file("begun");
+    stage_await_file("begun");
     guest_say(&guest, KEY_CTRL('v'), "> [image 1]");
     guest_type(&guest, "\r");
     guest_await_hidden(&guest, "> [image 1]");
@@ -175,9 +168,10 @@ static void a_clipboard_that_does_not_answer_delays_nothing(void **state)
     begin_with_clipboard(&guest, "#!/bin/sh\necho >begun; exec sleep 1000\n",
                          "replies: [{say: Well.}]\n");
     guest_type(&guest, KEY_CTRL('v'));
-    await_file("begun");
+    stage_await_file("begun");
     guest_say(&guest, "hello\r", "Well.");
     guest_await_idle(&guest);
+    assert_int_equal(guest_times(&guest, "did not answer"), 0);
     guest_leave(&guest);
 }
 

@@ -107,8 +107,7 @@ static void an_end_of_input_in_mid_turn_lets_it_finish(void **state)
                 &input);
     write_line(input, "go\nmore\n");
     close(input);
-    while (!stage_exists("begun"))
-        usleep(2000);
+    stage_await_file("begun");
     stage_file("go", "");
     held_wait(&held);
     assert_int_equal(held.exit_code, 0);

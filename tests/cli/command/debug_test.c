@@ -76,8 +76,7 @@ static void debug_shows_what_a_cell_server_waits_for(void **state BL_UNUSED)
 {
     const char *socket = stage_path("cells.sock");
     START(&held, "cell", "serve", "--socket", socket);
-    for (int i = 0; i < 3000 && !stage_exists(socket); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    stage_await_file(socket);
     RUN(&run, "debug", stage_printf("%d", (int)held.pid));
     assert_string_equal(run.err, "");
     assert_int_equal(run.exit_code, 0);

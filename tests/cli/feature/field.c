@@ -432,13 +432,3 @@ void field_await_processes(const char *text, size_t count)
         rest();
     }
 }
-
-void field_await_file(const char *path)
-{
-    double end = field_now() + PATIENCE_S;
-    while (!stage_exists(path)) {
-        if (field_now() > end)
-            fail_msg("there is no %s", path);
-        rest();
-    }
-}

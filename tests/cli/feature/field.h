@@ -78,8 +78,6 @@ const struct run *field_run(int exit_code, const char *const *words);
 size_t field_processes(const char *text, pid_t *ret_first);
 /* Waits for that number of processes; fails the test after half a minute. */
 void field_await_processes(const char *text, size_t count);
-/* Waits for a file; fails the test after half a minute. */
-void field_await_file(const char *path);
 double field_now(void);             /* seconds of the wall clock */
 void field_rest(double seconds);    /* below 0: returns at once */
 void field_touch(const char *path); /* creates an empty file that others wait for */

@@ -243,7 +243,7 @@ static void F16_full_store_stops_everything_and_keeps_old_records(void **state)
                 field_coach("coach", ""), "", "");
     field_start_on_bad_disk(&held, "run", "BELAY_TEST_FULL", full);
     for (size_t i = 0; tasks[i] != NULL; i++)
-        field_await_file(at(stage_printf("ready-%s", tasks[i])));
+        stage_await_file(at(stage_printf("ready-%s", tasks[i])));
     while (field_count_phase(&held, "phase_started", NULL, "player") < 3 ||
            records_number("SELECT count(*) FROM feature_event WHERE json ->> 'type' ="
                           " 'phase_started'") < 3)
@@ -284,7 +284,7 @@ static void F16_end_whose_sync_failed_is_neither_told_nor_kept(void **state)
                                                     at("ready"), at("go"))),
                 field_coach("coach", ""), "", "");
     field_start_on_bad_disk(&held, "run", "BELAY_TEST_BROKEN", broken);
-    field_await_file(at("ready"));
+    stage_await_file(at("ready"));
     field_touch(broken);
     field_touch(at("go"));
     const struct bl_json *envelope = field_end_of(&held, 1);
@@ -321,7 +321,7 @@ static void F23_killed_belay_leaves_a_checkpoint_and_no_processes(void **state)
                 field_coach("coach", ""), "", "");
     FEATURE_START(&held, "run", "FEAT");
     for (size_t i = 0; tasks[i] != NULL; i++)
-        field_await_file(at(stage_printf("ready-%s", tasks[i])));
+        stage_await_file(at(stage_printf("ready-%s", tasks[i])));
     assert_true(count_seats(tasks) >= 6);
     double from = field_now();
     kill(held.pid, SIGKILL);

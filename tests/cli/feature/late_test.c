@@ -164,7 +164,7 @@ static void F11_cancel_gets_no_grace(void **state)
         stops_start_over(&held);
     }
     field_await(&held, "grace_started", "A", 0);
-    field_await_file(stage_path("judges-B"));
+    stage_await_file(stage_path("judges-B"));
     const struct bl_json *answer = stops_cancel("FEAT");
     assert_string_equal(stage_text_at(answer, "/receipt/reason"), "user");
     assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
@@ -254,8 +254,8 @@ static void F12_a_thousand_cancels_give_one_receipt(void **state)
                                 stage_path("seats/player.sh"), suite_rounds(500, 2000)));
     field_touch(stage_path("answers"));
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("plays-A"));
-    field_await_file(stage_path("plays-B"));
+    stage_await_file(stage_path("plays-A"));
+    stage_await_file(stage_path("plays-B"));
     for (size_t i = 0; i < CANCELLERS; i++) {
         pids[i] = fork();
         if (pids[i] == 0)

@@ -213,7 +213,7 @@ static void missing_worktree_is_restored(void **state)
                              "'[{\"severity\":\"minor\",\"description\":\"more\"}]'\n"),
         "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(mark);
+    stage_await_file(mark);
     FEATURE_RUN(0, "cancel", "FEAT/A");
     field_end_of(&held, 1);
     scene_shell("rm -rf .belay/worktrees/FEAT/A");

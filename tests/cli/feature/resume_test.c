@@ -134,7 +134,7 @@ static void F24_task_approved_before_a_kill_does_not_run_again(void **state)
                field_coach("coach", ""), "", "");
     FEATURE_START(&killed, "run", "FEAT");
     assert_word(field_await(&killed, "task_ended", "A", 0), "/decision", "approved");
-    field_await_file(at("ready"));
+    stage_await_file(at("ready"));
     kill(killed.pid, SIGKILL);
     held_wait(&killed);
     field_await_processes("BELAY_TASK=B", 0);
@@ -186,7 +186,7 @@ static void F25_turn_four_has_the_feedback_of_turn_two(void **state)
                                                   at("prompt"), at("ready"))),
                 feedback_coach(), "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(at("ready"));
+    stage_await_file(at("ready"));
     FEATURE_RUN(0, "cancel", "FEAT/A");
     const struct bl_json *row = field_row(field_end_of(&held, 1), "A");
     assert_word(row, "/state", "cancelled");
@@ -239,7 +239,7 @@ static void F26_turn_that_was_cut_off_does_not_count(void **state)
     (void)state;
     plan_costs();
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(at("ready"));
+    stage_await_file(at("ready"));
     FEATURE_RUN(0, "cancel", "FEAT/A");
     const struct bl_json *row = field_row(field_end_of(&held, 1), "A");
     assert_int_equal(stage_number_at(row, "/turns_counted"), 0);

@@ -52,8 +52,8 @@ static void drain_by(int number, const char *name, int exit_code)
                 field_coach("coach", ""), stage_printf("drain: %lums, parallel: 2,", drain_ms),
                 "  verify: {commands: ['true']}\n");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(at("ready-A"));
-    field_await_file(at("ready-B"));
+    stage_await_file(at("ready-A"));
+    stage_await_file(at("ready-B"));
     double signalled = field_now();
     kill(held.pid, number);
     const struct bl_json *draining = field_await(&held, "feature_draining", NULL, 0);
@@ -106,7 +106,7 @@ static void F21_phase_that_ends_during_the_drain_is_kept(void **state)
                                                     at("ready"), at("go"))),
                 field_coach("coach", ""), "", "  verify: {commands: ['test -e A.txt']}\n");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(at("ready"));
+    stage_await_file(at("ready"));
     kill(held.pid, SIGINT);
     const struct bl_json *draining = field_await(&held, "feature_draining", NULL, 0);
     field_rest((double)suite_rounds(0, 1));
@@ -148,7 +148,7 @@ static void F22_second_sigint_stops_at_once(void **state)
                 field_coach("coach", ""), "", "");
     FEATURE_START(&held, "run", "FEAT");
     for (size_t i = 0; tasks[i] != NULL; i++)
-        field_await_file(at(stage_printf("ready-%s", tasks[i])));
+        stage_await_file(at(stage_printf("ready-%s", tasks[i])));
     double first = field_now();
     kill(held.pid, SIGINT);
     field_await(&held, "feature_draining", NULL, 0);
@@ -217,7 +217,7 @@ static void F27_former_owner_writes_nothing(void **state)
                 field_coach("coach", ""), "", "");
     setenv("BELAY_HOST", "here.test", 1);
     FEATURE_START(&ghost, "run", "FEAT");
-    field_await_file(at("ready-1"));
+    stage_await_file(at("ready-1"));
     stop_past_lease(&ghost);
     setenv("BELAY_HOST", "there.test", 1);
     FEATURE_START(&heir, "run", "FEAT");
@@ -253,7 +253,7 @@ static void F28_live_owner_is_named_and_a_reused_pid_is_not_mistaken_for_it(void
                                                     at("ready"))),
                 field_coach("coach", ""), "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(at("ready-1"));
+    stage_await_file(at("ready-1"));
     const struct run *run = FEATURE_RUN(1, "run", "FEAT", "--json");
     assert_non_null(strstr(stage_text_at(stage_json(run->out), "/error/message"),
                            stage_printf("pid %d ", (int)held.pid)));

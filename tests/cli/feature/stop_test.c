@@ -42,8 +42,8 @@ static void F1_two_approved_tasks_are_completed(void **state)
         field_player("player", stage_printf("%s%s", stops_say("plays"), stops_wait_for("go"))),
         field_coach("coach", ""), "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("plays-A"));
-    field_await_file(stage_path("plays-B"));
+    stage_await_file(stage_path("plays-A"));
+    stage_await_file(stage_path("plays-B"));
     check_two_scopes();
     field_touch(stage_path("go"));
     const struct bl_json *envelope = field_end_of(&held, 0);
@@ -85,7 +85,7 @@ static void begin_beside(struct beside *beside, bool slow)
         beside->armed = field_time(field_await(&beside->held, "deadline_armed", "A", 0));
         if (slow)
             field_touch(stage_path("slow"));
-        field_await_file(stage_path("plays-B"));
+        stage_await_file(stage_path("plays-B"));
         beside->began = field_time(field_event(&beside->held, "phase_started", "B", 0));
         field_await(&beside->held, "task_ended", "A", 0);
         if (stops_there("plays-A"))
@@ -211,7 +211,7 @@ static void cancel_of_the_feature_can_skip_the_grace(void **state)
     stops_own("A", stage_printf("  player: {command: %s, grace: 60s}\n",
                                 field_seat("stubborn", stops_stubborn("plays"))));
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("plays-A"));
+    stage_await_file(stage_path("plays-A"));
     /* It has no deadline of its own, but its task has one. On a busy machine the process may answer
      * too late for one list. */
     const struct bl_json *list = NULL;
@@ -244,7 +244,7 @@ static void F6_queued_task_is_cancelled_without_a_turn(void **state)
         field_player("player", stage_printf("%s%s", stops_say("plays"), stops_wait_for("go"))),
         field_coach("coach", ""), "parallel: 1,", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("plays-A"));
+    stage_await_file(stage_path("plays-A"));
     const struct bl_json *answer = stops_cancel("FEAT/B");
     assert_string_equal(stage_text_at(answer, "/receipt/reason"), "user");
     assert_string_equal(stops_text(stops_status("B"), "B", "/state"), "cancelled");
@@ -271,7 +271,7 @@ static void F7_no_coach_runs_after_a_stop_during_the_player(void **state)
     field_tasks("A", field_player("player", stage_printf("%ssleep 60", stops_say("plays"))),
                 field_coach("coach", stops_say("judges")), "", "  verify: {commands: ['true']}\n");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("plays-A"));
+    stage_await_file(stage_path("plays-A"));
     stops_cancel("FEAT/A");
     const struct bl_json *envelope = field_end_of(&held, 1);
     assert_string_equal(stops_text(envelope, "A", "/state"), "cancelled");
@@ -294,7 +294,7 @@ static void F7_stop_while_paused_is_seen_at_loop_top(void **state)
                                                   stops_say("judges"), stops_wait_for("go"))),
                 "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("judges-A"));
+    stage_await_file(stage_path("judges-A"));
     FEATURE_RUN(0, "pause", "FEAT");
     field_touch(stage_path("go"));
     /* When that is in the store, the task continues to the point where it is held. */

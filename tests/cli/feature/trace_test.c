@@ -45,7 +45,7 @@ static void cancel_and_compare(const char *player, const char *coach)
     field_write("plain.txt", "plain\n");
     scene_one(player, coach, "", "");
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(stage_path("seats/ready"));
+    stage_await_file(stage_path("seats/ready"));
     const char *before = snapshot();
     FEATURE_RUN(0, "cancel", "FEAT/A");
     assert_string_equal(snapshot(), before);
@@ -284,7 +284,7 @@ static void run_for_report(void)
                      player, field_coach("coach", "")));
     field_commit();
     FEATURE_START(&held, "run", "FEAT");
-    field_await_file(ready);
+    stage_await_file(ready);
     FEATURE_RUN(0, "cancel", "FEAT/B");
     field_end_of(&held, 1);
     held_end(&held);
@@ -429,7 +429,7 @@ static void run_hostile(struct held *held, struct held *again)
                              hostile_player(), hostile_coach()));
     field_commit();
     FEATURE_START(held, "run", "FEAT");
-    field_await_file(stage_path("seats/ready"));
+    stage_await_file(stage_path("seats/ready"));
     FEATURE_RUN(0, "cancel", "FEAT/B");
     held_wait(held);
     START(again, "feature", "resume", "FEAT");

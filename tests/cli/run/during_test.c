@@ -85,8 +85,7 @@ static void a_stop_in_text_names_the_tool_and_its_processes(void **state)
     START(&held, "run", "hi", FREE, "--session", "s", "--provider",
           stage_script("replies: [{tools: [{name: bash, input: {command: 'touch begun; sleep "
                        "600'}}]}]\n"));
-    for (unsigned i = 0; i < 3000 && !stage_exists(stage_path("work/begun")); i++)
-        usleep(10000);
+    stage_await_file(stage_path("work/begun"));
     kill(held.pid, SIGTERM);
     held_wait(&held);
     assert_int_equal(held.exit_code, 143);

@@ -71,7 +71,7 @@ static void terminated_feature_reports_the_survivors(void **state BL_UNUSED)
     left_require();
     feature_make_plan("60s");
     START(&held, "feature", "run", "FEAT", "--json");
-    field_await_file(stage_path("unkillable"));
+    stage_await_file(stage_path("unkillable"));
     for (int i = 0; i < 2; i++) /* the first signal lets the turn end */
         kill(held.pid, SIGTERM);
     held_wait(&held);
@@ -99,7 +99,7 @@ static void cancelled_merge_turn_counts_each_survivor_once(void **state BL_UNUSE
     field_pair(field_player("player", merges), field_coach("coach", ""), "", "");
     feature_give();
     START(&held, "feature", "run", "FEAT", "--json");
-    field_await_file(stage_path("merging"));
+    stage_await_file(stage_path("merging"));
     RUN(&run, "feature", "cancel", "FEAT/B");
     held_wait(&held);
     assert_non_null(strstr(run.out, LEFT_TEXT));
