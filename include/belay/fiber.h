@@ -67,6 +67,9 @@ int bl_loop_once(const char *name, bl_fiber_main *main, void *argument, struct b
 struct bl_scope *bl_loop_scope(struct bl_loop *loop); /* the root: its stop stops everything */
 const struct bl_clock *bl_loop_clock(struct bl_loop *loop);
 struct uv_loop_s *bl_loop_uv(struct bl_loop *loop); /* for rooms that use libuv directly */
+/* Runs a function on the loop's own stack, at once, and returns when it has. For libraries that use
+ * more stack than a fiber has. The function must not wait; what it wakes runs after the caller. */
+void bl_loop_call(void (*run)(void *argument), void *argument);
 /* Loop of the running fiber; NULL outside of one. */
 struct bl_loop *bl_loop_current(void);
 /* Describes every fiber: its name and state, what it waits for and since when, the ids, state and
@@ -178,6 +181,9 @@ void bl_limit_end(struct bl_scope *scope);
 void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns);
 /* Leaves the scope and ends it. It must not contain fibers. */
 void bl_shield_end(struct bl_scope *scope);
+/* Makes an unbounded shield below `parent` without entering it: the parent of a nursery whose fibers
+ * serve work in several scopes, and which its owner ends. Ended by bl_scope_done. */
+void bl_shield_init(struct bl_scope *scope, struct bl_scope *parent);
 
 /* Stops a live scope and every scope below it that is neither claimed nor shielded. May be called
  * from any thread and from a signal handler; preserves errno; never waits or allocates. Returns

@@ -117,6 +117,9 @@ static void make_ready(struct bl_fiber *fiber)
 {
     struct bl_loop *loop = fiber->loop;
     fiber_move(fiber, FIBER_READY);
+    /* libuv runs the timers that are due before it polls: then it must not sleep any more. */
+    if (atomic_load_explicit(&loop->polling, memory_order_relaxed))
+        uv_stop(&loop->uv);
     if (loop->shuffled && (bl_random_next(&loop->random) & 1))
         bl_list_push_front(&loop->ready, &fiber->queue_link);
     else
@@ -189,11 +192,10 @@ static void fiber_end(struct bl_loop *loop, struct bl_fiber *fiber)
     }
 }
 
-void fiber_resume(struct bl_loop *loop, struct bl_fiber *fiber)
+/* Switches from the loop to a fiber. Returns when the fiber waits, ends, or calls the loop. */
+static void switch_to_fiber(struct bl_loop *loop, struct bl_fiber *fiber)
 {
-    assert(loop->running == NULL);
     loop->running = fiber;
-    fiber_move(fiber, FIBER_RUNNING);
 #ifdef FIBER_ASAN
     void *fake_stack = NULL;
     __sanitizer_start_switch_fiber(&fake_stack, fiber->stack, STACK_SIZE);
@@ -204,6 +206,27 @@ void fiber_resume(struct bl_loop *loop, struct bl_fiber *fiber)
 #endif
     fiber->context = transfer.context;
     loop->running = NULL;
+}
+
+void bl_loop_call(void (*run)(void *argument), void *argument)
+{
+    struct bl_fiber *self = bl_fiber_current();
+    self->call = run;
+    self->call_argument = argument;
+    switch_to_loop(self);
+}
+
+void fiber_resume(struct bl_loop *loop, struct bl_fiber *fiber)
+{
+    assert(loop->running == NULL);
+    fiber_move(fiber, FIBER_RUNNING);
+    switch_to_fiber(loop, fiber);
+    while (fiber->call != NULL) {
+        void (*run)(void *argument) = fiber->call;
+        fiber->call = NULL;
+        run(fiber->call_argument);
+        switch_to_fiber(loop, fiber);
+    }
     if (fiber->state == FIBER_ENDED)
         fiber_end(loop, fiber);
 }

@@ -192,13 +192,17 @@ void bl_limit_end(struct bl_scope *scope)
     bl_scope_done(scope);
 }
 
+void bl_shield_init(struct bl_scope *scope, struct bl_scope *parent)
+{
+    init_detached(scope, parent->loop);
+    scope->parent = parent;
+    scope->shield = true;
+    bl_list_push_back(&parent->children, &scope->sibling);
+}
+
 void bl_shield_begin(struct bl_scope *scope, uint64_t limit_ns)
 {
-    struct bl_scope *outer = bl_scope_current();
-    init_detached(scope, outer->loop);
-    scope->parent = outer;
-    scope->shield = true;
-    bl_list_push_back(&outer->children, &scope->sibling);
+    bl_shield_init(scope, bl_scope_current());
     bl_scope_set_deadline(scope, bl_time_add(bl_clock_now_ns(&scope->loop->clock), limit_ns));
     bl_scope_enter(scope);
 }

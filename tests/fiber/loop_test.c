@@ -279,7 +279,115 @@ static void fibers_that_only_yield_do_not_starve_timers(void **state)
     assert_true(spinner.slept && !spinner.starved);
 }
 
-SUITE(loop, cmocka_unit_test(fibers_that_only_yield_do_not_starve_timers),
+struct loop_call {
+    const char *stack; /* of the fiber */
+    bool on_fiber;     /* the call ran on it */
+    bool in_fiber;     /* it was a fiber's */
+    struct bl_semaphore woken;
+    int order;
+    int call_was, wait_was;
+};
+
+static void call_on_loop(void *argument)
+{
+    struct loop_call *call = argument;
+    char here;
+    ptrdiff_t distance = &here - call->stack;
+    call->on_fiber = distance > -65536 && distance < 65536;
+    call->in_fiber = bl_fiber_current() != NULL;
+    bl_semaphore_give(&call->woken);
+    call->call_was = ++call->order;
+}
+
+static int wait_for_call(void *argument)
+{
+    struct loop_call *call = argument;
+    int code = bl_semaphore_take(&call->woken);
+    call->wait_was = ++call->order;
+    return code;
+}
+
+static int call_from_fiber(void *argument)
+{
+    (void)argument;
+    char here;
+    struct loop_call call = {.stack = &here};
+    struct bl_nursery nursery;
+    bl_semaphore_init(&call.woken, 0);
+    bl_nursery_init(&nursery, bl_scope_current());
+    bl_nursery_spawn(&nursery, NULL, "waits", wait_for_call, &call, NULL);
+    bl_yield();
+    bl_loop_call(call_on_loop, &call);
+    CHECK_EQUAL(call.order, 1);
+    CHECK(!call.on_fiber && !call.in_fiber);
+    CHECK(bl_fiber_current() != NULL);
+    bl_scope_stop(&nursery.scope, BL_STOP_USER, "test");
+    bl_nursery_done(&nursery);
+    CHECK_EQUAL(call.call_was, 1);
+    CHECK_EQUAL(call.wait_was, 2);
+    /* A stop does not prevent it. */
+    struct bl_scope scope;
+    bl_scope_init(&scope, bl_scope_current());
+    bl_scope_stop(&scope, BL_STOP_USER, "test");
+    struct bl_scope *before = bl_scope_enter(&scope);
+    bl_loop_call(call_on_loop, &call);
+    bl_scope_enter(before);
+    bl_scope_done(&scope);
+    CHECK_EQUAL(call.call_was, 3);
+    return 0;
+}
+
+static void give_from_timer(uv_timer_t *timer)
+{
+    bl_semaphore_give(timer->data);
+}
+
+static void start_due_timer(void *argument)
+{
+    uv_timer_start(argument, give_from_timer, 0, 0);
+}
+
+static void count_closed(uv_handle_t *handle)
+{
+    bl_semaphore_give(handle->data);
+}
+
+/* The timer is due before libuv polls. */
+static int wake_from_due_timer(void *argument)
+{
+    (void)argument;
+    uv_timer_t timer;
+    struct bl_semaphore given;
+    struct bl_scope limit;
+    bl_semaphore_init(&given, 0);
+    uv_timer_init(bl_loop_uv(bl_loop_current()), &timer);
+    timer.data = &given;
+    bl_loop_call(start_due_timer, &timer);
+    bl_limit_begin(&limit, 20 * BL_NS_PER_S);
+    uint64_t from_ns = bl_now_ns();
+    CHECK_EQUAL(bl_semaphore_take(&given), 0);
+    CHECK(bl_now_ns() - from_ns < 10 * BL_NS_PER_S);
+    bl_limit_end(&limit);
+    uv_close((uv_handle_t *)&timer, count_closed);
+    CHECK_EQUAL(bl_semaphore_take(&given), 0);
+    return 0;
+}
+
+static void a_fiber_that_a_due_timer_wakes_runs_at_once(void **state)
+{
+    (void)state;
+    run_in_loop(wake_from_due_timer, NULL);
+}
+
+static void a_function_runs_on_the_loops_stack_before_the_fibers_it_wakes(void **state)
+{
+    (void)state;
+    run_in_loop(call_from_fiber, NULL);
+}
+
+SUITE(loop, cmocka_unit_test(a_fiber_that_a_due_timer_wakes_runs_at_once),
+      cmocka_unit_test(a_function_runs_on_the_loops_stack_before_the_fibers_it_wakes),
+      cmocka_unit_test(fibers_that_only_yield_do_not_starve_timers),
       cmocka_unit_test(out_of_memory_for_the_event_loop_is_an_error),
       cmocka_unit_test(out_of_descriptors_is_an_error_with_a_hint),
       cmocka_unit_test(a_loop_runs_more_than_once_and_leaves_no_descriptor),

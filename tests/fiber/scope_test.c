@@ -460,6 +460,43 @@ static void rule_4_a_nursery_does_not_end_before_its_fibers(void **state)
 
 /* ---- Rule 5: shield ---- */
 
+static int serve_shielded(void *argument)
+{
+    return bl_semaphore_take(argument);
+}
+
+/* A service lives until its owner ends it: a stop above does not reach its fibers. */
+static int shield_serves(void *argument)
+{
+    (void)argument;
+    struct bl_scope outer, shield;
+    struct bl_nursery nursery;
+    struct bl_semaphore end;
+    struct bl_fiber *fiber;
+    int result = 1;
+    bl_semaphore_init(&end, 0);
+    bl_scope_init(&outer, bl_scope_current());
+    bl_shield_init(&shield, &outer);
+    bl_nursery_init(&nursery, &shield);
+    bl_nursery_spawn(&nursery, NULL, "service", serve_shielded, &end, &fiber);
+    bl_scope_stop(&outer, BL_STOP_USER, "test");
+    bl_sleep(5 * MS);
+    CHECK(!bl_fiber_ended(fiber));
+    bl_semaphore_give(&end);
+    CHECK_EQUAL(bl_fiber_join(fiber, &result), 0);
+    CHECK_EQUAL(result, 0);
+    bl_nursery_done(&nursery);
+    bl_scope_done(&shield);
+    bl_scope_done(&outer);
+    return 0;
+}
+
+static void a_shield_protects_the_fibers_of_a_service(void **state)
+{
+    (void)state;
+    run_in_loop(shield_serves, NULL);
+}
+
 static int shield_holds(void *argument)
 {
     (void)argument;
@@ -920,7 +957,8 @@ static void the_next_deadline_includes_scopes_below(void **state BL_UNUSED)
     run_in_loop(next_deadlines, NULL);
 }
 
-SUITE(scope, cmocka_unit_test(the_next_deadline_includes_scopes_below),
+SUITE(scope, cmocka_unit_test(a_shield_protects_the_fibers_of_a_service),
+      cmocka_unit_test(the_next_deadline_includes_scopes_below),
       cmocka_unit_test(rule_1_level_triggered_every_wait_returns_at_once_each_time),
       cmocka_unit_test(rule_1_a_stop_wakes_parked_fibers),
       cmocka_unit_test(rule_2_first_reason_wins),

@@ -1,9 +1,8 @@
 /* Design notes.
  *
  * Each client has one curl multi handle on the loop. libuv watches its sockets and runs its one
- * timer. It is called only on the loop's own stack: from those callbacks, from stop hooks, and from
- * chores, which a fiber submits and waits for. A fiber's stack is too small for TLS, whose stack
- * use is unknown.
+ * timer. It is called only on the loop's own stack: from those callbacks, from stop hooks, and by
+ * bl_loop_call. A fiber's stack is too small for TLS, whose stack use is unknown.
  *
  * A client that was never used has no multi handle and costs nothing. */
 #include <assert.h>
@@ -50,37 +49,6 @@ void client_watch_free(struct client_watch *watch)
         return;
     bl_list_remove(&watch->link);
     uv_close((uv_handle_t *)&watch->poll, free_watch);
-}
-
-/* ---- Chores ---------------------------------------------------------------------------------- */
-
-static void do_chores(uv_idle_t *idle)
-{
-    struct bl_client *client = idle->data;
-    struct bl_list *link;
-
-    uv_idle_stop(idle);
-    while ((link = bl_list_pop_front(&client->chores)) != NULL) {
-        struct client_chore *chore = BL_CONTAINER(link, struct client_chore, link);
-        chore->run(chore->argument);
-        bl_semaphore_give(&chore->done);
-    }
-}
-
-void client_on_loop(struct bl_client *client, void (*run)(void *argument), void *argument)
-{
-    struct client_chore chore = {.run = run, .argument = argument};
-    struct bl_scope shield;
-
-    bl_semaphore_init(&chore.done, 0);
-    bl_list_push_back(&client->chores, &chore.link);
-    uv_idle_start(&client->idle, do_chores);
-    /* The next turn of the loop runs the chore. */
-    bl_shield_begin(&shield, BL_NEVER);
-    int code = bl_semaphore_take(&chore.done);
-    assert(code == 0);
-    (void)code;
-    bl_shield_end(&shield);
 }
 
 /* ---- curl on the loop ------------------------------------------------------------------------ */
@@ -179,7 +147,7 @@ int client_load(struct bl_client *client, struct bl_error *error)
 
     if (client->curl_loaded)
         return 0;
-    client_on_loop(client, load_curl, &fault);
+    bl_loop_call(load_curl, &fault);
     client->curl_loaded = fault[0] == '\0';
     if (client->curl_loaded)
         return 0;
@@ -256,12 +224,9 @@ struct bl_client *bl_client_new(const struct bl_client_options *options)
     uv_loop_t *loop = bl_loop_uv(bl_loop_current());
 
     client->options = *options;
-    bl_list_init(&client->chores);
     bl_list_init(&client->names);
-    uv_idle_init(loop, &client->idle);
     uv_timer_init(loop, &client->timer);
-    client->idle.data = client->timer.data = client;
-    client->handles = 2;
+    client->timer.data = client;
     return client;
 }
 
@@ -273,12 +238,9 @@ static void close_multi(void *argument)
         curl_multi_cleanup(client->multi);
 }
 
-static void handle_closed(uv_handle_t *handle)
+static void http_client_closed(uv_handle_t *handle)
 {
-    struct bl_client *client = handle->data;
-
-    if (--client->handles == 0)
-        bl_free(client);
+    bl_free(handle->data);
 }
 
 void bl_client_free(struct bl_client *client)
@@ -287,8 +249,7 @@ void bl_client_free(struct bl_client *client)
         return;
     assert(client->active == 0);
     if (client->multi != NULL)
-        client_on_loop(client, close_multi, client);
+        bl_loop_call(close_multi, client);
     resolver_forget(client);
-    uv_close((uv_handle_t *)&client->idle, handle_closed);
-    uv_close((uv_handle_t *)&client->timer, handle_closed);
+    uv_close((uv_handle_t *)&client->timer, http_client_closed);
 }

@@ -1,5 +1,5 @@
 /* Declarations shared by the files of the client: the multi handle on the loop, watches for
- * descriptors, chores on the loop's stack, and name lookups. */
+ * descriptors, and name lookups. */
 #ifndef BELAY_WIRE_CLIENT_H
 #define BELAY_WIRE_CLIENT_H
 
@@ -12,13 +12,6 @@
 
 /* A function that runs on the loop's stack, which is large enough for curl, TLS and c-ares.
  * Embedded by the fiber that waits for it. */
-struct client_chore {
-    struct bl_list link;
-    void (*run)(void *argument);
-    void *argument;
-    struct bl_semaphore done;
-};
-
 /* A descriptor of curl or c-ares that the loop watches. Allocated on the heap, and freed when libuv
  * has closed it. */
 struct client_watch {
@@ -32,19 +25,14 @@ struct bl_client {
     struct bl_client_options options;
     CURLM *multi; /* NULL: nothing has been sent */
     uv_timer_t timer;
-    uv_idle_t idle; /* active while chores are queued */
-    struct bl_list chores;
     unsigned active;      /* exchanges in the multi handle */
     struct bl_list names; /* struct resolved_name, newest first */
     const char *ca_file;  /* NULL: none; chosen on first use */
     const char *ca_folder;
     bool trust_decided;
     bool curl_loaded;
-    unsigned handles; /* libuv handles that are open */
 };
 
-/* Runs a function on the loop's stack and waits for it, regardless of stops. */
-void client_on_loop(struct bl_client *client, void (*run)(void *argument), void *argument);
 /* Loads curl; called in a fiber. BL_ENOTSUP with the error if it is not available. */
 int client_load(struct bl_client *client, struct bl_error *error);
 /* Returns the multi handle, created on first use; on the loop's stack. */

@@ -189,7 +189,7 @@ void bl_exchange_free(struct bl_exchange *exchange)
         return;
     bl_stop_hook_remove(&exchange->cut);
     if (exchange->easy != NULL)
-        client_on_loop(exchange->client, transfer_cut, exchange);
+        bl_loop_call(transfer_cut, exchange);
     bl_scope_done(&exchange->timing);
     curl_slist_free_all(exchange->headers_sent);
     curl_slist_free_all(exchange->addresses);
@@ -284,7 +284,7 @@ int bl_exchange_headers(struct bl_exchange *exchange)
                BL_LOG_INTEGER("port", exchange->url.port),
                BL_LOG_STRING("look_up", bl_error_text(code)));
         if (code == 0)
-            client_on_loop(exchange->client, transfer_begin, exchange);
+            bl_loop_call(transfer_begin, exchange);
     }
     while (code == 0 && !exchange->headers_complete && exchange->failure.code == NULL)
         code = wait_for_change(exchange);
@@ -334,7 +334,7 @@ int bl_exchange_read(struct bl_exchange *exchange, struct bl_text *ret_bytes)
         return exchange->failure.code != NULL ? BL_EIO : 0;
     if (exchange->paused) {
         exchange->paused = false;
-        client_on_loop(exchange->client, transfer_resume, exchange);
+        bl_loop_call(transfer_resume, exchange);
     }
     return 0;
 }

@@ -249,12 +249,12 @@ static int resolver_look_up(struct bl_client *client, struct bl_arena *arena, st
     bl_semaphore_init(&lookup.ended, 0);
     bl_list_init(&lookup.watches);
     bl_buffer_init(&lookup.addresses, 16 * 1024);
-    client_on_loop(client, begin_lookup, &lookup);
+    bl_loop_call(begin_lookup, &lookup);
     bl_stop_hook_add(&cut.hook, bl_scope_current(), cut_lookup);
     int code = bl_semaphore_take(&lookup.ended);
     bl_stop_hook_remove(&cut.hook);
     if (lookup.open)
-        client_on_loop(client, end_lookup, &lookup);
+        bl_loop_call(end_lookup, &lookup);
     if (code == 0 && lookup.addresses.size == 0) {
         snprintf(answer->message, sizeof answer->message, "%s",
                  lookup.status == ARES_SUCCESS ? "no address found" : ares_strerror(lookup.status));
