@@ -23,17 +23,18 @@ static int refuse_used(struct sqlite_link *link, const struct store_write *write
                        struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT digest FROM cell_tombstone WHERE session = ?1 AND"
-                                     " id = ?2 UNION ALL"
-                                     " SELECT digest FROM cell WHERE session = ?1 AND id = ?2",
-                                     "it", write->grip.session, cell->id);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT digest FROM cell_tombstone WHERE session = ?1 AND"
+                                      " id = ?2 UNION ALL"
+                                      " SELECT digest FROM cell WHERE session = ?1 AND id = ?2",
+                                      "it", write->grip.session, cell->id);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
-    bool same = code == 1 && bl_text_equal(sqlite_bytes(row, 0), cell->digest);
+    bool same = code == 1 && bl_text_equal(store_row_text(&row, 0), cell->digest);
     if (code == 1)
-        sqlite_free(row);
+        sqlite_free(rows);
     return bl_error_set(error, same ? BL_EEXIST : BL_EBUSY, BL_KIND_CELL, "admit the cell",
                         write->id, "cell " BL_TEXT_FORMAT " of session %s already exists%s",
                         BL_TEXT_ARG(cell->id), write->id, same ? "" : ", with other content");
@@ -86,16 +87,17 @@ static int refuse_ended(struct sqlite_link *link, const struct store_write *writ
                         const char *operation, struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error, "SELECT terminal FROM cell WHERE session = ? AND id = ?", "it",
                      write->grip.session, cell->id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code == 0)
         return refuse_missing(write, operation, error);
     if (code != 1)
         return code;
-    bool same = cell->terminal.size > 0 && bl_text_equal(sqlite_text(row, 0), cell->terminal);
-    sqlite_free(row);
+    bool same = cell->terminal.size > 0 && bl_text_equal(store_row_text(&row, 0), cell->terminal);
+    sqlite_free(rows);
     if (same)
         return 1;
     return bl_error_set(error, BL_EEXIST, BL_KIND_CELL, operation, write->id,
@@ -176,15 +178,16 @@ static int trim(struct sqlite_link *link, const struct store_write *write, uint6
     uint64_t gone = 0;
     int64_t last = 0;
     int code;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error, "SELECT key, buried FROM cell_tombstone ORDER BY key LIMIT ?",
                      "i", (int64_t)TRIM_MAX);
-    while ((code = sqlite_next(link, row, error)) == 1) {
-        if (gone >= surplus && !is_old(write, sqlite3_column_int64(row, 1))) {
-            sqlite_free(row);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
+        if (gone >= surplus && !is_old(write, store_row_time(&row, 1))) {
+            sqlite_free(rows);
             break;
         }
-        last = sqlite3_column_int64(row, 0);
+        last = store_row_integer(&row, 0);
         gone++;
     }
     if (code < 0 || gone == 0)
@@ -297,23 +300,23 @@ int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
 
 /* ---- Reading ---- */
 
-static void read_cell(struct store_look *look, sqlite3_stmt *row)
+static void read_cell(struct store_look *look, const struct store_row *row)
 {
     struct bl_arena *arena = &look->job.output;
     struct bl_store_cell *cell = bl_arena_alloc(arena, sizeof *cell);
     *cell = (struct bl_store_cell){
-        .id = sqlite_copy(arena, row, 0),
-        .digest = bl_arena_text(arena, sqlite_bytes(row, 1)),
-        .created_wall_ns = sqlite3_column_int64(row, 2),
-        .deadline_ms = sqlite3_column_int64(row, 3),
-        .pid = sqlite3_column_int64(row, 4),
-        .pid_started = sqlite3_column_int64(row, 5),
-        .yielded_generation = sqlite_count(row, 6),
-        .generation = sqlite_count(row, 7),
-        .completed = sqlite3_column_int64(row, 8) != 0,
-        .ended_wall_ns = sqlite3_column_int64(row, 9),
-        .yielded = sqlite_copy(arena, row, 10),
-        .terminal = sqlite_copy(arena, row, 11),
+        .id = store_row_copy(arena, row, 0),
+        .digest = store_row_copy(arena, row, 1),
+        .created_wall_ns = store_row_time(row, 2),
+        .deadline_ms = store_row_integer(row, 3),
+        .pid = store_row_integer(row, 4),
+        .pid_started = store_row_integer(row, 5),
+        .yielded_generation = store_row_count(row, 6),
+        .generation = store_row_count(row, 7),
+        .completed = store_row_flag(row, 8),
+        .ended_wall_ns = store_row_time(row, 9),
+        .yielded = store_row_copy(arena, row, 10),
+        .terminal = store_row_copy(arena, row, 11),
     };
     bl_list_push_back(&look->cells, &cell->link);
 }
@@ -323,25 +326,27 @@ int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct 
 {
     struct bl_arena *arena = &look->job.output;
     int code;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT id, digest, created, deadline_ms, pid, pid_started,"
                      " yielded_generation, generation, completed, ended, yielded, terminal"
                      " FROM cell WHERE key IN (SELECT key FROM cell WHERE session = ?)"
                      " ORDER BY key",
                      "i", look->session);
-    while ((code = sqlite_next(link, row, error)) == 1)
-        read_cell(look, row);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        read_cell(look, &row);
     if (code != 0)
         return code;
-    row = sqlite_query(link, error,
-                       "SELECT name, body FROM cell_value WHERE key IN"
-                       " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
-                       "i", look->session);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    rows = sqlite_query(link, error,
+                        "SELECT name, body FROM cell_value WHERE key IN"
+                        " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
+                        "i", look->session);
+    row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct bl_store_value *value = bl_arena_alloc(arena, sizeof *value);
-        value->key = sqlite_copy(arena, row, 0);
-        value->json = sqlite_copy(arena, row, 1);
+        value->key = store_row_copy(arena, &row, 0);
+        value->json = store_row_copy(arena, &row, 1);
         bl_list_push_back(&look->values, &value->link);
     }
     return code;

@@ -29,7 +29,8 @@ struct store_cursor {
     char id[STORE_SESSION_ID_SIZE];
     int64_t session;
     enum stage stage;
-    sqlite3_stmt *row; /* of this stage; NULL: not started */
+    sqlite3_stmt *rows; /* of this stage; NULL: not started */
+    struct store_row row;
     uint64_t lines;
     struct bl_arena arena; /* for one line */
     struct sqlite_line line;
@@ -45,26 +46,23 @@ struct store_cursor {
 /* Returns a string, or NULL for null. */
 static const char *export_string(struct store_cursor *cursor, int column)
 {
-    return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
-               ? NULL
-               : sqlite_copy(&cursor->arena, cursor->row, column).data;
+    return store_row_string(&cursor->arena, &cursor->row, column);
 }
 
 static int64_t export_time(const struct store_cursor *cursor, int column)
 {
-    return sqlite3_column_int64(cursor->row, column);
+    return store_row_time(&cursor->row, column);
 }
 
 static const struct bl_usage *export_usage(struct store_cursor *cursor, int column)
 {
-    cursor->usage =
-        (struct bl_usage){sqlite_count(cursor->row, column), sqlite_count(cursor->row, column + 1)};
+    cursor->usage = store_row_usage(&cursor->row, column);
     return &cursor->usage;
 }
 
 static const struct bl_spent *export_spent(struct store_cursor *cursor, int column)
 {
-    sqlite_spent(cursor->row, column, &cursor->spent);
+    cursor->spent = store_row_spent(&cursor->row, column);
     return &cursor->spent;
 }
 
@@ -87,9 +85,9 @@ static const struct bl_json *export_value(struct store_cursor *cursor, const cha
 /* Returns a JSON value, or NULL for null. */
 static const struct bl_json *export_json(struct store_cursor *cursor, const char *what, int column)
 {
-    return sqlite3_column_type(cursor->row, column) == SQLITE_NULL
+    return store_row_null(&cursor->row, column)
                ? NULL
-               : export_value(cursor, what, sqlite_text(cursor->row, column));
+               : export_value(cursor, what, store_row_text(&cursor->row, column));
 }
 
 static struct sqlite_line *begin_line(struct store_cursor *cursor, enum sqlite_line_type type)
@@ -133,16 +131,16 @@ static void export_take_events(struct store_cursor *cursor, struct bl_text lines
 static void export_put_turn(struct store_cursor *cursor)
 {
     struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_TURN);
-    line->number = sqlite_count(cursor->row, 0);
+    line->number = store_row_count(&cursor->row, 0);
     line->id = export_string(cursor, 1);
     line->run = export_string(cursor, 2);
-    line->interrupted = sqlite3_column_int(cursor->row, 3) != 0;
+    line->interrupted = store_row_flag(&cursor->row, 3);
     line->ended_wall_ns = export_time(cursor, 4);
     line->usage = export_usage(cursor, 5);
     line->spent = export_spent(cursor, 7);
     line->json = export_json(cursor, "result", 12);
     line->messages = export_json(cursor, "messages", 13);
-    export_take_events(cursor, sqlite_text(cursor->row, 14));
+    export_take_events(cursor, store_row_text(&cursor->row, 14));
     export_end_line(cursor);
 }
 
@@ -156,14 +154,14 @@ static void put_attempt(struct store_cursor *cursor)
     line->ended_wall_ns = export_time(cursor, 4);
     line->spent = export_spent(cursor, 5);
     line->receipt = export_string(cursor, 10);
-    line->text = sqlite_text(cursor->row, 11);
+    line->text = store_row_text(&cursor->row, 11);
     line->json = export_json(cursor, "result", 12);
     export_end_line(cursor);
 }
 
 static void put_events(struct store_cursor *cursor)
 {
-    struct bl_text rest = sqlite_text(cursor->row, 1), event;
+    struct bl_text rest = store_row_text(&cursor->row, 1), event;
     while (cursor->code == 0 && bl_text_split(&rest, '\n', &event)) {
         struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_EVENT);
         line->run = export_string(cursor, 0);
@@ -195,11 +193,11 @@ static void export_put_cell(struct store_cursor *cursor)
     line->digest = export_string(cursor, 1);
     line->created_wall_ns = export_time(cursor, 2);
     line->ended_wall_ns = export_time(cursor, 3);
-    line->deadline_ms = sqlite_count(cursor->row, 4);
-    line->generation = sqlite_count(cursor->row, 5);
-    line->completed = sqlite3_column_int(cursor->row, 6) != 0;
+    line->deadline_ms = store_row_count(&cursor->row, 4);
+    line->generation = store_row_count(&cursor->row, 5);
+    line->completed = store_row_flag(&cursor->row, 6);
     line->json = export_json(cursor, "outcome", 7);
-    line->yielded_generation = sqlite_count(cursor->row, 8);
+    line->yielded_generation = store_row_count(&cursor->row, 8);
     line->yielded = export_json(cursor, "yielded", 9);
     export_end_line(cursor);
 }
@@ -207,7 +205,7 @@ static void export_put_cell(struct store_cursor *cursor)
 static void put_cell_value(struct store_cursor *cursor)
 {
     struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CELL_VALUE);
-    line->text = sqlite_text(cursor->row, 0);
+    line->text = store_row_text(&cursor->row, 0);
     line->json = export_json(cursor, "value", 1);
     export_end_line(cursor);
 }
@@ -223,14 +221,15 @@ static void put_tombstone(struct store_cursor *cursor)
 
 static int put_header(struct store_cursor *cursor)
 {
-    cursor->row = sqlite_query(&cursor->link, cursor->error,
-                               "SELECT directory, title, parent, created, updated, turns_total,"
-                               " context_from, input, output, spent_input, spent_output, cost,"
-                               " cost_max, cost_unknown, agent_of, agent_turn, persona,"
-                               " (SELECT messages FROM summary WHERE session = key)"
-                               " FROM session WHERE key = ?",
-                               "i", cursor->session);
-    int code = sqlite_next(&cursor->link, cursor->row, cursor->error);
+    cursor->rows = sqlite_query(&cursor->link, cursor->error,
+                                "SELECT directory, title, parent, created, updated, turns_total,"
+                                " context_from, input, output, spent_input, spent_output, cost,"
+                                " cost_max, cost_unknown, agent_of, agent_turn, persona,"
+                                " (SELECT messages FROM summary WHERE session = key)"
+                                " FROM session WHERE key = ?",
+                                "i", cursor->session);
+    cursor->row = sqlite_row(cursor->rows);
+    int code = sqlite_next(&cursor->link, cursor->rows, cursor->error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
     struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_SESSION);
@@ -241,8 +240,8 @@ static int put_header(struct store_cursor *cursor)
     line->parent = export_string(cursor, 2);
     line->created_wall_ns = export_time(cursor, 3);
     line->updated_wall_ns = export_time(cursor, 4);
-    line->turns = sqlite_count(cursor->row, 5);
-    line->context_from = sqlite_count(cursor->row, 6);
+    line->turns = store_row_count(&cursor->row, 5);
+    line->context_from = store_row_count(&cursor->row, 6);
     line->usage = export_usage(cursor, 7);
     line->spent = export_spent(cursor, 9);
     line->agent_of = export_string(cursor, 14);
@@ -250,8 +249,8 @@ static int put_header(struct store_cursor *cursor)
     line->persona = export_string(cursor, 16);
     line->json = export_json(cursor, "summary", 17);
     export_end_line(cursor);
-    sqlite_free(cursor->row);
-    cursor->row = NULL;
+    sqlite_free(cursor->rows);
+    cursor->rows = NULL;
     return cursor->code;
 }
 
@@ -297,15 +296,16 @@ static int export_put_next(struct store_cursor *cursor)
         cursor->stage = STAGE_OVER;
         return cursor->code;
     }
-    if (cursor->row == NULL)
-        cursor->row = sqlite_query(&cursor->link, cursor->error, stages[cursor->stage].sql, "i",
-                                   cursor->session);
-    int code = sqlite_next(&cursor->link, cursor->row, cursor->error);
+    if (cursor->rows == NULL)
+        cursor->rows = sqlite_query(&cursor->link, cursor->error, stages[cursor->stage].sql, "i",
+                                    cursor->session);
+    cursor->row = sqlite_row(cursor->rows);
+    int code = sqlite_next(&cursor->link, cursor->rows, cursor->error);
     if (code == 1) {
         stages[cursor->stage].put(cursor);
         return cursor->code;
     }
-    cursor->row = NULL;
+    cursor->rows = NULL;
     cursor->stage++;
     return code;
 }

@@ -146,16 +146,17 @@ static int touch(struct sqlite_link *link, struct store_feature_write *write,
                              write->grip.feature);
     if (code < 0)
         return code;
-    sqlite3_stmt *row = sqlite_query(link, error, "SELECT generation FROM feature WHERE key = ?",
-                                     "i", write->grip.feature);
-    code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, "SELECT generation FROM feature WHERE key = ?",
+                                      "i", write->grip.feature);
+    struct store_row row = sqlite_row(rows);
+    code = sqlite_next(link, rows, error);
     if (code == 0)
         return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "write to the feature", write->id,
                             "feature %s is no longer in the store", write->id);
     if (code != 1)
         return code;
-    write->generation = sqlite_count(row, 0);
-    sqlite_free(row);
+    write->generation = store_row_count(&row, 0);
+    sqlite_free(rows);
     return 0;
 }
 

@@ -6,26 +6,27 @@
 int sqlite_find_feature(struct sqlite_link *link, const char *repository, const char *id,
                         int64_t *ret_feature, uint64_t *ret_generation, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT key, generation FROM feature WHERE repository = ? AND id = ?", "ss",
         repository, id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
     if (code == 1) {
-        *ret_feature = sqlite3_column_int64(row, 0);
-        *ret_generation = sqlite_count(row, 1);
-        sqlite_free(row);
+        *ret_feature = store_row_integer(&row, 0);
+        *ret_generation = store_row_count(&row, 1);
+        sqlite_free(rows);
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", id,
                  "no feature %.64s of %.200s in %.200s", id, repository, link->path);
     if (error == NULL)
         return BL_ENOENT;
-    row = sqlite_query(link, NULL,
-                       "SELECT id FROM feature WHERE repository = ? ORDER BY updated DESC LIMIT ?",
-                       "si", repository, (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, row, id, "'belay feature list' shows the features that were run", error);
+    rows = sqlite_query(link, NULL,
+                        "SELECT id FROM feature WHERE repository = ? ORDER BY updated DESC LIMIT ?",
+                        "si", repository, (int64_t)SQLITE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, rows, id, "'belay feature list' shows the features that were run", error);
     return BL_ENOENT;
 }
 
@@ -42,11 +43,11 @@ static int feature_read_owner(struct sqlite_link *link, const struct store_featu
 }
 
 static void feature_read_add_record(struct store_feature_look *look, const char *name,
-                                    sqlite3_stmt *row, int column)
+                                    const struct store_row *row, int column)
 {
     struct bl_row *record = bl_arena_alloc(&look->job.output, sizeof *record);
     record->name = name;
-    record->json = sqlite_copy(&look->job.output, row, column);
+    record->json = store_row_copy(&look->job.output, row, column);
     bl_list_push_back(&look->records, &record->link);
 }
 
@@ -75,13 +76,14 @@ int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *loo
         code = feature_read_owner(link, look, feature, &look->owner, error);
     if (code != 0)
         return code;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT name, json FROM feature_record WHERE feature = ? AND generation = ?"
         " AND name >= ? AND name < ? ORDER BY name",
         "iuss", feature, look->generation, look->prefix, end_of_prefix(arena, look->prefix));
-    while ((code = sqlite_next(link, row, error)) == 1)
-        feature_read_add_record(look, sqlite_string(arena, row, 0), row, 1);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        feature_read_add_record(look, store_row_string(arena, &row, 0), &row, 1);
     return code;
 }
 
@@ -94,17 +96,18 @@ int sqlite_feature_events(struct sqlite_link *link, struct store_feature_look *l
         sqlite_find_feature(link, look->repository, look->id, &feature, &look->generation, error);
     if (code != 0)
         return code;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT number, json FROM feature_event WHERE feature = ? AND generation = ?"
         " AND number > ? ORDER BY number LIMIT ?",
         "iuui", feature, look->generation, look->after,
         look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         char number[24];
-        snprintf(number, sizeof number, "%lld", (long long)sqlite3_column_int64(row, 0));
+        snprintf(number, sizeof number, "%lld", (long long)store_row_integer(&row, 0));
         feature_read_add_record(look, bl_arena_text(&look->job.output, bl_text_from(number)).data,
-                                row, 1);
+                                &row, 1);
     }
     return code;
 }
@@ -115,7 +118,7 @@ int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *loo
     struct bl_arena *arena = &look->job.output;
     int code;
     bl_list_init(&look->summaries);
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT feature.key, repository, id, feature.name, created, updated, json"
                      " FROM feature LEFT JOIN feature_record AS record"
@@ -123,20 +126,21 @@ int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *loo
                      " AND record.name = 'feature' WHERE ?1 IS NULL OR repository = ?1"
                      " ORDER BY updated DESC, feature.key DESC",
                      "s", look->repository);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct bl_store_feature_summary *summary = bl_arena_alloc(arena, sizeof *summary);
         *summary = (struct bl_store_feature_summary){
-            .repository = sqlite_string(arena, row, 1),
-            .id = sqlite_string(arena, row, 2),
-            .name = sqlite_string(arena, row, 3),
-            .created_wall_ns = sqlite3_column_int64(row, 4),
-            .updated_wall_ns = sqlite3_column_int64(row, 5),
-            .record = sqlite_copy(arena, row, 6),
+            .repository = store_row_string(arena, &row, 1),
+            .id = store_row_string(arena, &row, 2),
+            .name = store_row_string(arena, &row, 3),
+            .created_wall_ns = store_row_time(&row, 4),
+            .updated_wall_ns = store_row_time(&row, 5),
+            .record = store_row_copy(arena, &row, 6),
         };
         bl_list_push_back(&look->summaries, &summary->link);
-        code = feature_read_owner(link, look, sqlite3_column_int64(row, 0), &summary->owner, error);
+        code = feature_read_owner(link, look, store_row_integer(&row, 0), &summary->owner, error);
         if (code != 0) {
-            sqlite_free(row);
+            sqlite_free(rows);
             return code;
         }
     }

@@ -16,23 +16,25 @@ static int sqlite_find_take_receipt(struct sqlite_link *link, struct store_find 
     if (id == NULL)
         return 0;
     /* The stored receipt: it may have been completed after the result of the turn was written. */
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT body FROM receipt WHERE session = ? AND id = ?", "is", session, id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    find->work.receipt = sqlite_copy(&find->job.output, row, 0);
-    sqlite_free(row);
+    find->work.receipt = store_row_copy(&find->job.output, &row, 0);
+    sqlite_free(rows);
     return 0;
 }
 
 /* Takes the result and the receipt's id from these columns of the row, and resets the statement. */
 static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *find, int64_t session,
-                                sqlite3_stmt *row, int column, struct bl_error *error)
+                                sqlite3_stmt *rows, int column, struct bl_error *error)
 {
-    find->work.result = sqlite_copy(&find->job.output, row, column);
-    const char *receipt = sqlite_string(&find->job.output, row, column + 1);
-    sqlite_free(row);
+    struct store_row row = sqlite_row(rows);
+    find->work.result = store_row_copy(&find->job.output, &row, column);
+    const char *receipt = store_row_string(&find->job.output, &row, column + 1);
+    sqlite_free(rows);
     return sqlite_find_take_receipt(link, find, session, receipt, error);
 }
 
@@ -43,7 +45,7 @@ static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *fin
 static int take_newest(struct sqlite_link *link, struct store_find *find, int64_t session,
                        const char *run, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT result, receipt FROM ("
         "SELECT * FROM (SELECT result, " RECEIPT_ID(
@@ -54,8 +56,8 @@ static int take_newest(struct sqlite_link *link, struct store_find *find, int64_
                       " WHERE session = ?1 AND (?2 IS NULL OR run = ?2) ORDER BY key DESC LIMIT 1))"
                       " ORDER BY ended DESC, committed DESC LIMIT 1",
         "is", session, run);
-    int code = sqlite_next(link, row, error);
-    return code == 1 ? sqlite_find_take_end(link, find, session, row, 0, error) : code;
+    int code = sqlite_next(link, rows, error);
+    return code == 1 ? sqlite_find_take_end(link, find, session, rows, 0, error) : code;
 }
 
 /* Returns 1 if a turn of the run or an attempt has that receipt. */
@@ -79,17 +81,18 @@ static int take_late_receipt(struct sqlite_link *link, struct store_find *find, 
                              const char *run, struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT id, body FROM receipt WHERE session = ? AND"
-                                     " json_valid(body) AND json_extract(body, '$.scope') = ?"
-                                     " ORDER BY key DESC LIMIT 1",
-                                     "is", session, run);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT id, body FROM receipt WHERE session = ? AND"
+                                      " json_valid(body) AND json_extract(body, '$.scope') = ?"
+                                      " ORDER BY key DESC LIMIT 1",
+                                      "is", session, run);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    const char *receipt = sqlite_string(arena, row, 0);
-    struct bl_text body = sqlite_copy(arena, row, 1);
-    sqlite_free(row);
+    const char *receipt = store_row_string(arena, &row, 0);
+    struct bl_text body = store_row_copy(arena, &row, 1);
+    sqlite_free(rows);
     code = is_of_turn(link, session, run, receipt, error);
     if (code == 0)
         find->work.receipt = body;
@@ -124,20 +127,21 @@ static int sqlite_find_is_held(struct sqlite_link *link, const struct store_find
 static int find_run(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT session.key, session.id, run.rowid = (SELECT max(later.rowid) FROM run AS later"
         " WHERE later.session = run.session) FROM run JOIN session ON session.key = run.session"
         " WHERE run.id = ?",
         "s", find->id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    int64_t session = sqlite3_column_int64(row, 0);
-    bool latest = sqlite3_column_int64(row, 2) != 0;
+    int64_t session = store_row_integer(&row, 0);
+    bool latest = store_row_flag(&row, 2);
     find->work = (struct bl_store_work){
-        .kind = "run", .id = find->id, .session = sqlite_string(arena, row, 1)};
-    sqlite_free(row);
+        .kind = "run", .id = find->id, .session = store_row_string(arena, &row, 1)};
+    sqlite_free(rows);
     int busy = is_running(link, session, find->id, error);
     if (busy == 0 && latest)
         busy = sqlite_find_is_held(link, find, session, error);
@@ -152,13 +156,14 @@ static int find_run(struct sqlite_link *link, struct store_find *find, struct bl
 
 static int find_session(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error, "SELECT key FROM session WHERE id = ?", "s", find->id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    int64_t session = sqlite3_column_int64(row, 0);
-    sqlite_free(row);
+    int64_t session = store_row_integer(&row, 0);
+    sqlite_free(rows);
     int busy = is_running(link, session, NULL, error);
     if (busy == 0)
         busy = sqlite_find_is_held(link, find, session, error);
@@ -175,29 +180,31 @@ static int sqlite_find_receipt(struct sqlite_link *link, struct store_find *find
                                struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT receipt.body, session.id FROM receipt JOIN session"
-                                     " ON session.key = receipt.session WHERE receipt.id = ?"
-                                     " ORDER BY receipt.session LIMIT 1",
-                                     "s", find->id);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT receipt.body, session.id FROM receipt JOIN session"
+                                      " ON session.key = receipt.session WHERE receipt.id = ?"
+                                      " ORDER BY receipt.session LIMIT 1",
+                                      "s", find->id);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code == 0) {
-        row = sqlite_query(link, error,
-                           "SELECT json, NULL FROM feature_record WHERE name = 'receipt/' || ?"
-                           " ORDER BY key DESC LIMIT 1",
-                           "s", find->id);
-        code = sqlite_next(link, row, error);
+        rows = sqlite_query(link, error,
+                            "SELECT json, NULL FROM feature_record WHERE name = 'receipt/' || ?"
+                            " ORDER BY key DESC LIMIT 1",
+                            "s", find->id);
+        row = sqlite_row(rows);
+        code = sqlite_next(link, rows, error);
     }
     if (code != 1)
         return code;
     find->work = (struct bl_store_work){
         .kind = "receipt",
         .id = find->id,
-        .session = sqlite_string(arena, row, 1),
+        .session = store_row_string(arena, &row, 1),
         .ended = true,
-        .receipt = sqlite_copy(arena, row, 0),
+        .receipt = store_row_copy(arena, &row, 0),
     };
-    sqlite_free(row);
+    sqlite_free(rows);
     return 1;
 }
 
@@ -210,7 +217,7 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
 {
     struct bl_arena *arena = &find->job.output;
     /* All other states of a task are final; a feature has `ended_at`. */
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT json, CASE WHEN name = 'feature' THEN json_extract(json, '$.ended_at') IS NOT NULL"
         " ELSE coalesce(json_extract(json, '$.state'), 'pending') NOT IN"
@@ -221,13 +228,14 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
         " FROM feature_record AS record WHERE feature = ? AND generation = ? AND name = ?"
         " AND json_valid(json)",
         "iis", feature, generation, name);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code < 0 ? code : 1;
-    find->work.result = sqlite_copy(arena, row, 0);
-    find->work.ended = sqlite3_column_int64(row, 1) != 0;
-    find->work.receipt = sqlite_copy(arena, row, 2);
-    sqlite_free(row);
+    find->work.result = store_row_copy(arena, &row, 0);
+    find->work.ended = store_row_flag(&row, 1);
+    find->work.receipt = store_row_copy(arena, &row, 2);
+    sqlite_free(rows);
     return 1;
 }
 
@@ -236,17 +244,18 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
 static int find_feature_run(struct sqlite_link *link, struct store_find *find,
                             struct bl_error *error)
 {
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT feature, generation FROM feature_record WHERE name = 'feature' AND"
                      " json_valid(json) AND json_extract(json, '$.run_id') = ?1 UNION ALL"
                      " SELECT key, generation FROM feature WHERE run = ?1 LIMIT 1",
                      "s", find->id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    int64_t feature = sqlite3_column_int64(row, 0), generation = sqlite3_column_int64(row, 1);
-    sqlite_free(row);
+    int64_t feature = store_row_integer(&row, 0), generation = store_row_integer(&row, 1);
+    sqlite_free(rows);
     find->work = (struct bl_store_work){.kind = "run", .id = find->id};
     return sqlite_find_take_record(link, find, feature, generation, "feature", error);
 }
@@ -269,16 +278,17 @@ struct candidates {
     const char *names[CANDIDATES_NAMED];
 };
 
-static int gather(struct sqlite_link *link, struct store_find *find, sqlite3_stmt *row,
+static int gather(struct sqlite_link *link, struct store_find *find, sqlite3_stmt *rows,
                   const char *kind, struct candidates *found, struct bl_error *error)
 {
+    struct store_row row = sqlite_row(rows);
     int code;
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct candidate each = {
             .kind = kind,
-            .name = sqlite_string(&find->job.output, row, 0),
-            .holder = sqlite3_column_int64(row, 1),
-            .generation = sqlite3_column_int64(row, 2),
+            .name = store_row_string(&find->job.output, &row, 0),
+            .holder = store_row_integer(&row, 1),
+            .generation = store_row_integer(&row, 2),
         };
         if (found->count == 0)
             found->first = each;
@@ -292,7 +302,7 @@ static int gather(struct sqlite_link *link, struct store_find *find, sqlite3_stm
 static int gather_cells(struct sqlite_link *link, struct store_find *find, struct candidates *found,
                         struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT session.id || '/' || held.id, session.key, 0 FROM"
         " (SELECT session, id FROM cell WHERE id = ?1 UNION"
@@ -300,14 +310,14 @@ static int gather_cells(struct sqlite_link *link, struct store_find *find, struc
         " JOIN session ON session.key = held.session WHERE ?2 IS NULL OR session.id = ?2"
         " ORDER BY session.key",
         "ss", find->last, find->holder);
-    return gather(link, find, row, "cell", found, error);
+    return gather(link, find, rows, "cell", found, error);
 }
 
 /* If features of several repositories have the same id, the path precedes it. */
 static int gather_features(struct sqlite_link *link, struct store_find *find,
                            struct candidates *found, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT CASE count(*) OVER () WHEN 1 THEN '' ELSE feature.repository || '/' END ||"
         " feature.id || '/' || ?1, feature.key, feature.generation FROM feature JOIN feature_record"
@@ -315,15 +325,15 @@ static int gather_features(struct sqlite_link *link, struct store_find *find,
         " record.name = 'task/' || ?1 WHERE ?2 IS NULL OR feature.id = ?2 OR"
         " feature.repository || '/' || feature.id = ?2 ORDER BY feature.key",
         "ss", find->last, find->holder);
-    int code = gather(link, find, row, "task", found, error);
+    int code = gather(link, find, rows, "task", found, error);
     if (code != 0)
         return code;
-    row = sqlite_query(link, error,
-                       "SELECT CASE count(*) OVER () WHEN 1 THEN '' ELSE repository || '/' END ||"
-                       " id, key, generation FROM feature WHERE id = ?1 AND"
-                       " (?2 IS NULL OR repository = ?2) ORDER BY key",
-                       "ss", find->last, find->holder);
-    return gather(link, find, row, "feature", found, error);
+    rows = sqlite_query(link, error,
+                        "SELECT CASE count(*) OVER () WHEN 1 THEN '' ELSE repository || '/' END ||"
+                        " id, key, generation FROM feature WHERE id = ?1 AND"
+                        " (?2 IS NULL OR repository = ?2) ORDER BY key",
+                        "ss", find->last, find->holder);
+    return gather(link, find, rows, "feature", found, error);
 }
 
 static int refuse_ambiguous(const struct store_find *find, const struct candidates *found,
@@ -352,20 +362,21 @@ static int sqlite_find_take_cell(struct sqlite_link *link, struct store_find *fi
                                  struct bl_error *error)
 {
     struct bl_arena *arena = &find->job.output;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT terminal, " RECEIPT_ID("terminal") ", terminal IS NOT NULL, yielded"
                                                    " FROM cell WHERE session = ? AND id = ?",
         "is", session, find->last);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
     /* A buried cell has only ended; nothing else is stored. */
-    find->work.ended = code == 0 || sqlite3_column_int64(row, 2) != 0;
+    find->work.ended = code == 0 || store_row_flag(&row, 2);
     if (code == 0)
         return 1;
-    struct bl_text yielded = sqlite_copy(arena, row, 3);
-    code = sqlite_find_take_end(link, find, session, row, 0, error);
+    struct bl_text yielded = store_row_copy(arena, &row, 3);
+    code = sqlite_find_take_end(link, find, session, rows, 0, error);
     if (find->work.result.size == 0)
         find->work.result = yielded;
     return code < 0 ? code : 1;
@@ -402,7 +413,7 @@ static int find_held(struct sqlite_link *link, struct store_find *find, struct b
 /* A fork has the turns of its parent, so that of the older session is used. */
 static int find_turn(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT session.key, session.id, held.result, held.receipt, held.ended FROM"
         " (SELECT session, result, receipt, 1 AS ended FROM attempt WHERE id = ?1 UNION ALL"
@@ -411,16 +422,17 @@ static int find_turn(struct sqlite_link *link, struct store_find *find, struct b
             "result") ", 1 FROM turn WHERE id = ?1) AS held"
                       " JOIN session ON session.key = held.session ORDER BY session.key LIMIT 1",
         "s", find->id);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
     find->work = (struct bl_store_work){
         .kind = "turn",
         .id = find->id,
-        .session = sqlite_string(&find->job.output, row, 1),
-        .ended = sqlite3_column_int64(row, 4) != 0,
+        .session = store_row_string(&find->job.output, &row, 1),
+        .ended = store_row_flag(&row, 4),
     };
-    code = sqlite_find_take_end(link, find, sqlite3_column_int64(row, 0), row, 2, error);
+    code = sqlite_find_take_end(link, find, store_row_integer(&row, 0), rows, 2, error);
     return code < 0 ? code : 1;
 }
 

@@ -6,18 +6,19 @@
 
 /* ---- Not found ---- */
 
-void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *word,
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows, const char *word,
                     const char *otherwise, struct bl_error *error)
 {
     char best[STORE_SESSION_ID_SIZE] = "";
     struct bl_suggestion suggestion;
+    struct store_row row = sqlite_row(rows);
     bl_suggestion_init(&suggestion, word);
-    while (sqlite_next(link, row, NULL) == 1) {
+    while (sqlite_next(link, rows, NULL) == 1) {
         unsigned before = suggestion.distance;
-        bl_suggestion_offer(&suggestion, sqlite_text(row, 0).data);
+        bl_suggestion_offer(&suggestion, store_row_text(&row, 0).data);
         /* The row becomes invalid with the next step. */
         if (suggestion.distance < before)
-            bl_text_into(best, sizeof best, sqlite_text(row, 0).data);
+            store_row_into(best, sizeof best, &row, 0);
     }
     if (best[0] != '\0')
         bl_error_hint(error, "did you mean %s?", best);
@@ -28,20 +29,21 @@ void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *wor
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
                         struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(link, error, "SELECT key FROM session WHERE id = ?", "s", id);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, "SELECT key FROM session WHERE id = ?", "s", id);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
     if (code == 1) {
-        *ret_session = sqlite3_column_int64(row, 0);
-        sqlite_free(row);
+        *ret_session = store_row_integer(&row, 0);
+        sqlite_free(rows);
         return 0;
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", id,
                  "there is no session %s in %s", id, link->path);
-    row = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
-                       (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, row, id, "'belay session list' shows the sessions of this store", error);
+    rows = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
+                        (int64_t)SQLITE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, rows, id, "'belay session list' shows the sessions of this store", error);
     return BL_ENOENT;
 }
 
@@ -75,18 +77,19 @@ static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
     const struct bl_store_hold_options *options = &hold->options;
     if (options->request_id == NULL)
         return 0;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT session.key, session.id, request.prompt FROM request"
-                                     " JOIN session ON session.key = request.session"
-                                     " WHERE request.id = ?",
-                                     "s", options->request_id);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT session.key, session.id, request.prompt FROM request"
+                                      " JOIN session ON session.key = request.session"
+                                      " WHERE request.id = ?",
+                                      "s", options->request_id);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    bool same_prompt = bl_text_equal(sqlite_text(row, 2), options->prompt);
-    hold->grip.session = sqlite3_column_int64(row, 0);
-    bl_text_into(hold->id, sizeof hold->id, sqlite_text(row, 1).data);
-    sqlite_free(row);
+    bool same_prompt = bl_text_equal(store_row_text(&row, 2), options->prompt);
+    hold->grip.session = store_row_integer(&row, 0);
+    store_row_into(hold->id, sizeof hold->id, &row, 1);
+    sqlite_free(rows);
     if (options->id != NULL && strcmp(options->id, hold->id) != 0)
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
                      "request %s was made for session %s, not %s", options->request_id, hold->id,
@@ -103,11 +106,12 @@ static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
 static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
     const char *directory = hold->options.directory != NULL ? hold->options.directory : "";
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT key, id FROM session WHERE directory = ? AND"
-                                     " agent_of IS NULL ORDER BY updated DESC, key DESC LIMIT 1",
-                                     "s", directory);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT key, id FROM session WHERE directory = ? AND"
+                                      " agent_of IS NULL ORDER BY updated DESC, key DESC LIMIT 1",
+                                      "s", directory);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code == 0) {
         bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", directory,
                      "no session to continue in %s", directory);
@@ -116,9 +120,9 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
     }
     if (code != 1)
         return code;
-    hold->grip.session = sqlite3_column_int64(row, 0);
-    bl_text_into(hold->id, sizeof hold->id, sqlite_text(row, 1).data);
-    sqlite_free(row);
+    hold->grip.session = store_row_integer(&row, 0);
+    store_row_into(hold->id, sizeof hold->id, &row, 1);
+    sqlite_free(rows);
     return 0;
 }
 
@@ -174,25 +178,26 @@ const struct sqlite_leased sqlite_leased_feature = LEASED("feature", "feature_le
 int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                       struct sqlite_lease *ret_lease, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(link, error, leased->read, "i", key);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, leased->read, "i", key);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     *ret_lease = (struct sqlite_lease){0};
     if (code != 1)
         return code;
     struct store_identity *holder = &ret_lease->holder;
-    ret_lease->epoch = sqlite_count(row, 0);
-    ret_lease->held = sqlite3_column_type(row, 1) != SQLITE_NULL;
+    ret_lease->epoch = store_row_count(&row, 0);
+    ret_lease->held = !store_row_null(&row, 1);
     if (ret_lease->held)
-        bl_text_into(ret_lease->owner, sizeof ret_lease->owner, sqlite_text(row, 1).data);
-    ret_lease->handle = sqlite_count(row, 2);
-    holder->pid = sqlite3_column_int64(row, 3);
-    holder->started = sqlite3_column_int64(row, 4);
-    ret_lease->since_wall_ns = sqlite3_column_int64(row, 5);
-    ret_lease->until_wall_ns = sqlite3_column_int64(row, 6);
-    bl_text_into(holder->host, sizeof holder->host, sqlite_text(row, 7).data);
-    bl_text_into(holder->boot, sizeof holder->boot, sqlite_text(row, 8).data);
-    bl_text_into(holder->pid_space, sizeof holder->pid_space, sqlite_text(row, 9).data);
-    sqlite_free(row);
+        store_row_into(ret_lease->owner, sizeof ret_lease->owner, &row, 1);
+    ret_lease->handle = store_row_count(&row, 2);
+    holder->pid = store_row_integer(&row, 3);
+    holder->started = store_row_integer(&row, 4);
+    ret_lease->since_wall_ns = store_row_time(&row, 5);
+    ret_lease->until_wall_ns = store_row_time(&row, 6);
+    store_row_into(holder->host, sizeof holder->host, &row, 7);
+    store_row_into(holder->boot, sizeof holder->boot, &row, 8);
+    store_row_into(holder->pid_space, sizeof holder->pid_space, &row, 9);
+    sqlite_free(rows);
     return 1;
 }
 
@@ -367,19 +372,20 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
     int code;
     if (hold->options.request_id == NULL)
         return 0;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT result FROM turn WHERE session = ? AND run IN"
-                                     " (SELECT id FROM run WHERE request = ?) AND interrupted = 0"
-                                     " ORDER BY number",
-                                     "is", hold->grip.session, hold->options.request_id);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT result FROM turn WHERE session = ? AND run IN"
+                                      " (SELECT id FROM run WHERE request = ?) AND interrupted = 0"
+                                      " ORDER BY number",
+                                      "is", hold->grip.session, hold->options.request_id);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         if (hold->recorded_count == capacity) {
             size_t size = capacity * sizeof *hold->recorded;
             capacity = capacity == 0 ? 8 : 2 * capacity;
             hold->recorded =
                 bl_arena_resize(arena, hold->recorded, size, capacity * sizeof *hold->recorded);
         }
-        hold->recorded[hold->recorded_count++] = sqlite_copy(arena, row, 0);
+        hold->recorded[hold->recorded_count++] = store_row_copy(arena, &row, 0);
     }
     return code;
 }
@@ -387,22 +393,22 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
 static int load_counters(struct sqlite_link *link, struct store_hold *hold, int64_t *ret_from,
                          struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT turns_total, context_from, input, output, (SELECT id"
-                                     " FROM turn WHERE session = session.key AND number ="
-                                     " turns_total) FROM session WHERE key = ?",
-                                     "i", hold->grip.session);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT turns_total, context_from, input, output, (SELECT id"
+                                      " FROM turn WHERE session = session.key AND number ="
+                                      " turns_total) FROM session WHERE key = ?",
+                                      "i", hold->grip.session);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
-    hold->turns_total = sqlite_count(row, 0);
-    *ret_from = sqlite3_column_int64(row, 1);
-    hold->usage = (struct bl_usage){sqlite_count(row, 2), sqlite_count(row, 3)};
+    hold->turns_total = store_row_count(&row, 0);
+    *ret_from = store_row_integer(&row, 1);
+    hold->usage = (struct bl_usage){store_row_count(&row, 2), store_row_count(&row, 3)};
     hold->recovery.turns_total = hold->turns_total;
-    if (sqlite3_column_type(row, 4) != SQLITE_NULL)
-        bl_text_into(hold->recovery.last_turn, sizeof hold->recovery.last_turn,
-                     sqlite_text(row, 4).data);
-    sqlite_free(row);
+    if (!store_row_null(&row, 4))
+        store_row_into(hold->recovery.last_turn, sizeof hold->recovery.last_turn, &row, 4);
+    sqlite_free(rows);
     return 0;
 }
 
@@ -420,14 +426,16 @@ static int refuse_damaged(const struct store_hold *hold, struct bl_text what,
 /* Loads the summary of the turns that the model does not see any more. */
 static int load_summary(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(link, error, "SELECT messages FROM summary WHERE session = ?",
-                                     "i", hold->grip.session);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, "SELECT messages FROM summary WHERE session = ?",
+                                      "i", hold->grip.session);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
     hold->summary = bl_turn_record_new();
-    code = bl_messages_read(&hold->summary->arena, sqlite_text(row, 0), &hold->summary->messages);
-    sqlite_free(row);
+    code =
+        bl_messages_read(&hold->summary->arena, store_row_text(&row, 0), &hold->summary->messages);
+    sqlite_free(rows);
     return code == 0 ? 0 : refuse_damaged(hold, BL_TEXT("the summary"), error);
 }
 
@@ -435,18 +443,19 @@ static int load_context(struct sqlite_link *link, struct store_hold *hold, int64
                         struct bl_error *error)
 {
     int code;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT messages, number FROM turn WHERE session = ? AND"
-                                     " number >= ? ORDER BY number",
-                                     "ii", hold->grip.session, from);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT messages, number FROM turn WHERE session = ? AND"
+                                      " number >= ? ORDER BY number",
+                                      "ii", hold->grip.session, from);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct bl_turn_record *record = bl_turn_record_new();
         bl_list_push_back(&hold->records, &record->link);
-        if (bl_messages_read(&record->arena, sqlite_text(row, 0), &record->messages) == 0)
+        if (bl_messages_read(&record->arena, store_row_text(&row, 0), &record->messages) == 0)
             continue;
-        struct bl_text turn = bl_arena_printf(&hold->job.output, "turn %lld",
-                                              (long long)sqlite3_column_int64(row, 1));
-        sqlite_free(row);
+        struct bl_text turn =
+            bl_arena_printf(&hold->job.output, "turn %lld", (long long)store_row_integer(&row, 1));
+        sqlite_free(rows);
         return refuse_damaged(hold, turn, error);
     }
     return code;

@@ -39,17 +39,18 @@ static int left_last_number(struct sqlite_link *link, struct store_hold *hold, c
                             const char *sql, uint64_t *last, struct bl_error *error)
 {
     const struct bl_json *event;
-    sqlite3_stmt *row = sqlite_query(link, error, sql, "is", hold->grip.session, run);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, sql, "is", hold->grip.session, run);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    struct bl_text rest = sqlite_text(row, 0), line, newest = {0};
+    struct bl_text rest = store_row_text(&row, 0), line, newest = {0};
     while (bl_text_split(&rest, '\n', &line))
         newest = line;
     uint64_t seq = bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0
                        ? bl_event_seq(&hold->job.output, event)
                        : 0;
-    sqlite_free(row);
+    sqlite_free(rows);
     if (seq > *last)
         *last = seq;
     return 0;
@@ -127,15 +128,16 @@ static int left_settle_background(struct sqlite_link *link, struct store_hold *h
     if (!hold->recovery.owner_died || left->mechanism == BL_MECHANISM_NONE ||
         (left->processes == 0 && left->survivors == 0))
         return 0;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT id FROM run WHERE session = ? ORDER BY started DESC"
-                                     " LIMIT 1",
-                                     "i", hold->grip.session);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT id FROM run WHERE session = ? ORDER BY started DESC"
+                                      " LIMIT 1",
+                                      "i", hold->grip.session);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    const char *run = sqlite_string(&hold->job.output, row, 0);
-    sqlite_free(row);
+    const char *run = store_row_string(&hold->job.output, &row, 0);
+    sqlite_free(rows);
     bl_id_make(hold->recovery.receipt_id, "rcp_");
     return left_note_receipt(link, hold, NULL, run, error);
 }
@@ -144,15 +146,16 @@ static int left_settle_background(struct sqlite_link *link, struct store_hold *h
  */
 int sqlite_settle_left(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
-    sqlite3_stmt *row = sqlite_query(link, error, "SELECT id, run FROM running WHERE session = ?",
-                                     "i", hold->grip.session);
-    int code = sqlite_next(link, row, error);
+    sqlite3_stmt *rows = sqlite_query(link, error, "SELECT id, run FROM running WHERE session = ?",
+                                      "i", hold->grip.session);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     if (code == 0)
         return left_settle_background(link, hold, error);
     if (code != 1)
         return code;
-    const char *turn = sqlite_string(&hold->job.output, row, 0);
-    const char *run = sqlite_string(&hold->job.output, row, 1);
-    sqlite_free(row);
+    const char *turn = store_row_string(&hold->job.output, &row, 0);
+    const char *run = store_row_string(&hold->job.output, &row, 1);
+    sqlite_free(rows);
     return left_cut_off(link, hold, turn, run, error);
 }

@@ -75,16 +75,17 @@ static int find_doomed(struct sqlite_link *link, struct store_look *look, int64_
 {
     struct bl_arena *arena = &look->job.output;
     int code;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "WITH RECURSIVE tree (key, id) AS ("
-                                     " SELECT key, id FROM session WHERE key = ? UNION"
-                                     " SELECT session.key, session.id FROM tree JOIN session"
-                                     " ON session.agent_of = tree.id) SELECT key, id FROM tree",
-                                     "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "WITH RECURSIVE tree (key, id) AS ("
+                                      " SELECT key, id FROM session WHERE key = ? UNION"
+                                      " SELECT session.key, session.id FROM tree JOIN session"
+                                      " ON session.agent_of = tree.id) SELECT key, id FROM tree",
+                                      "i", session);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct doomed *each = bl_arena_alloc(arena, sizeof *each);
-        each->key = sqlite3_column_int64(row, 0);
-        each->id = sqlite_string(arena, row, 1);
+        each->key = store_row_integer(&row, 0);
+        each->id = store_row_string(arena, &row, 1);
         bl_list_push_back(doomed, &each->link);
     }
     return code;

@@ -13,13 +13,13 @@ static int add_attempts(struct sqlite_link *link, int64_t session, struct bl_sto
                         struct bl_error *error)
 {
     int code;
-    sqlite3_stmt *row = sqlite_query(link, error,
-                                     "SELECT spent_input, spent_output, cost, cost_max,"
-                                     " cost_unknown FROM attempt WHERE session = ?",
-                                     "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1) {
-        struct bl_spent spent;
-        sqlite_spent(row, 0, &spent);
+    sqlite3_stmt *rows = sqlite_query(link, error,
+                                      "SELECT spent_input, spent_output, cost, cost_max,"
+                                      " cost_unknown FROM attempt WHERE session = ?",
+                                      "i", session);
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
+        struct bl_spent spent = store_row_spent(&row, 0);
         bl_spent_add(&summary->spent, &spent);
         summary->attempts++;
     }
@@ -41,25 +41,25 @@ static int add_holder(struct sqlite_link *link, const struct store_look *look, i
 }
 
 /* Reads the summary from the current row. */
-static int read_summary(struct sqlite_link *link, const struct store_look *look, sqlite3_stmt *row,
-                        struct bl_arena *arena, struct bl_store_summary *ret_summary,
-                        struct bl_error *error)
+static int read_summary(struct sqlite_link *link, const struct store_look *look,
+                        const struct store_row *row, struct bl_arena *arena,
+                        struct bl_store_summary *ret_summary, struct bl_error *error)
 {
     *ret_summary = (struct bl_store_summary){
-        .id = sqlite_string(arena, row, 1),
-        .directory = sqlite_string(arena, row, 2),
-        .title = sqlite_string(arena, row, 3),
-        .parent = sqlite_string(arena, row, 4),
-        .agent_of = sqlite_string(arena, row, 15),
-        .agent_turn = sqlite_string(arena, row, 16),
-        .persona = sqlite_string(arena, row, 17),
-        .created_wall_ns = sqlite3_column_int64(row, 5),
-        .updated_wall_ns = sqlite3_column_int64(row, 6),
-        .turns = sqlite_count(row, 7),
-        .usage = {sqlite_count(row, 8), sqlite_count(row, 9)},
+        .id = store_row_string(arena, row, 1),
+        .directory = store_row_string(arena, row, 2),
+        .title = store_row_string(arena, row, 3),
+        .parent = store_row_string(arena, row, 4),
+        .agent_of = store_row_string(arena, row, 15),
+        .agent_turn = store_row_string(arena, row, 16),
+        .persona = store_row_string(arena, row, 17),
+        .created_wall_ns = store_row_time(row, 5),
+        .updated_wall_ns = store_row_time(row, 6),
+        .turns = store_row_count(row, 7),
+        .usage = {store_row_count(row, 8), store_row_count(row, 9)},
     };
-    sqlite_spent(row, 10, &ret_summary->spent);
-    int64_t session = sqlite3_column_int64(row, 0);
+    ret_summary->spent = store_row_spent(row, 10);
+    int64_t session = store_row_integer(row, 0);
     int code = add_attempts(link, session, ret_summary, error);
     return code != 0 ? code : add_holder(link, look, session, arena, ret_summary, error);
 }
@@ -69,7 +69,7 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
     struct bl_arena *arena = &look->job.output;
     int code;
     bl_list_init(&look->summaries);
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT " SUMMARY_COLUMNS " FROM session"
         " WHERE (?1 IS NULL OR directory = ?1) AND (?3 OR agent_of IS NULL)"
@@ -78,11 +78,12 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
         "siisi", look->directory,
         look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit,
         (int64_t)look->agents, look->after_id, look->after_updated_wall_ns);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct bl_store_summary *summary = bl_arena_alloc(arena, sizeof *summary);
-        code = read_summary(link, look, row, arena, summary, error);
+        code = read_summary(link, look, &row, arena, summary, error);
         if (code != 0) {
-            sqlite_free(row);
+            sqlite_free(rows);
             return code;
         }
         bl_list_push_back(&look->summaries, &summary->link);
@@ -114,10 +115,11 @@ static int read_turns(struct sqlite_link *link, int64_t session, struct bl_arena
                       struct texts *turns, struct bl_error *error)
 {
     int code;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT result FROM turn WHERE session = ? ORDER BY number", "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1)
-        sqlite_read_add_text(turns, arena, sqlite_copy(arena, row, 0));
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        sqlite_read_add_text(turns, arena, store_row_copy(arena, &row, 0));
     return code;
 }
 
@@ -156,16 +158,16 @@ const struct bl_record bl_store_attempt_record =
     BL_RECORD("attempt", struct attempt, attempt_members, .closed = true,
               .about = "A turn that is not in the session.");
 
-static void write_attempt(struct bl_json_writer *writer, sqlite3_stmt *row)
+static void write_attempt(struct bl_json_writer *writer, const struct store_row *row)
 {
     bl_record_write(writer, &bl_store_attempt_record,
-                    &(struct attempt){.turn_id = sqlite_text(row, 0),
-                                      .state = sqlite_text(row, 1),
-                                      .prompt = sqlite_text(row, 2),
-                                      .started_wall_ns = sqlite3_column_int64(row, 3),
-                                      .ended_wall_ns = sqlite3_column_int64(row, 4),
-                                      .result = sqlite_text(row, 5),
-                                      .receipt = sqlite_text(row, 6)});
+                    &(struct attempt){.turn_id = store_row_text(row, 0),
+                                      .state = store_row_text(row, 1),
+                                      .prompt = store_row_text(row, 2),
+                                      .started_wall_ns = store_row_time(row, 3),
+                                      .ended_wall_ns = store_row_time(row, 4),
+                                      .result = store_row_text(row, 5),
+                                      .receipt = store_row_text(row, 6)});
 }
 
 static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
@@ -174,7 +176,7 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
     BL_AUTO_BUFFER(buffer, SIZE_MAX / 2);
     struct bl_json_writer writer;
     int code;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT attempt.id, state, prompt, started, ended, result, receipt.body,"
                      " attempt.key AS position"
@@ -183,10 +185,11 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
                      " SELECT id, 'running', prompt, started, NULL, NULL, NULL,"
                      " 9223372036854775807 FROM running WHERE session = ?1 ORDER BY position",
                      "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         bl_buffer_clear(&buffer);
         bl_json_writer_init(&writer, &buffer);
-        write_attempt(&writer, row);
+        write_attempt(&writer, &row);
         sqlite_read_add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
     }
     return code;
@@ -197,7 +200,7 @@ static int sqlite_read_receipts(struct sqlite_link *link, int64_t session, struc
                                 struct texts *receipts, struct bl_error *error)
 {
     int code;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT body FROM receipt WHERE session = ?1 AND id NOT IN (SELECT receipt"
                      " FROM attempt WHERE session = ?1 AND receipt IS NOT NULL) AND id NOT IN"
@@ -205,8 +208,9 @@ static int sqlite_read_receipts(struct sqlite_link *link, int64_t session, struc
                      " AND json_valid(result) AND json_type(result, '$.receipt') = 'object')"
                      " ORDER BY key",
                      "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1)
-        sqlite_read_add_text(receipts, arena, sqlite_copy(arena, row, 0));
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        sqlite_read_add_text(receipts, arena, store_row_copy(arena, &row, 0));
     return code;
 }
 
@@ -218,12 +222,13 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
     int code = sqlite_find_session(link, look->id, &session, error);
     if (code != 0)
         return code;
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT " SUMMARY_COLUMNS " FROM session WHERE key = ?", "i", session);
-    code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    code = sqlite_next(link, rows, error);
     if (code == 1) {
-        code = read_summary(link, look, row, arena, &look->view.summary, error);
-        sqlite_free(row);
+        code = read_summary(link, look, &row, arena, &look->view.summary, error);
+        sqlite_free(rows);
     }
     if (code == 0 && !look->brief)
         code = read_turns(link, session, arena, &turns, error);
@@ -250,14 +255,15 @@ int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_er
     if (code != 0)
         return code;
     bl_list_init(&look->turns);
-    sqlite3_stmt *row = sqlite_query(
+    sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT id, interrupted, messages FROM turn WHERE session = ? ORDER BY number",
         "i", session);
-    while ((code = sqlite_next(link, row, error)) == 1) {
+    struct store_row row = sqlite_row(rows);
+    while ((code = sqlite_next(link, rows, error)) == 1) {
         struct bl_store_turn *turn = bl_arena_alloc(arena, sizeof *turn);
-        turn->id = sqlite_copy(arena, row, 0);
-        turn->interrupted = sqlite3_column_int64(row, 1) != 0;
-        turn->messages = sqlite_copy(arena, row, 2);
+        turn->id = store_row_copy(arena, &row, 0);
+        turn->interrupted = store_row_flag(&row, 1);
+        turn->messages = store_row_copy(arena, &row, 2);
         bl_list_push_back(&look->turns, &turn->link);
     }
     return code;
@@ -269,17 +275,18 @@ int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, str
     int code = sqlite_find_session(link, look->id, &session, error);
     if (code != 0)
         return code;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error, "SELECT body FROM checkpoint WHERE session = ? AND name = ?",
                      "is", session, look->name);
-    code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    code = sqlite_next(link, rows, error);
     if (code == 0)
         return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "read the checkpoint", look->name,
                             "session %s has no checkpoint %s", look->id, look->name);
     if (code != 1)
         return code;
-    look->json = sqlite_copy(&look->job.output, row, 0);
-    sqlite_free(row);
+    look->json = store_row_copy(&look->job.output, &row, 0);
+    sqlite_free(rows);
     return 0;
 }
 

@@ -291,36 +291,34 @@ struct bl_text sqlite_text(sqlite3_stmt *statement, int column)
     return (struct bl_text){data, (size_t)sqlite3_column_bytes(statement, column)};
 }
 
-struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column)
+static struct bl_text column_text(const struct store_row *row, int column)
 {
-    const char *data = sqlite3_column_blob(statement, column);
-    return (struct bl_text){data, (size_t)sqlite3_column_bytes(statement, column)};
+    return sqlite_text(row->source, column);
 }
 
-struct bl_text sqlite_copy(struct bl_arena *arena, sqlite3_stmt *statement, int column)
+static int64_t column_integer(const struct store_row *row, int column)
 {
-    return bl_arena_text(arena, sqlite_text(statement, column));
+    return sqlite3_column_int64(row->source, column);
 }
 
-const char *sqlite_string(struct bl_arena *arena, sqlite3_stmt *statement, int column)
+static double column_real(const struct store_row *row, int column)
 {
-    if (sqlite3_column_type(statement, column) == SQLITE_NULL)
-        return NULL;
-    return sqlite_copy(arena, statement, column).data;
+    return sqlite3_column_double(row->source, column);
 }
 
-uint64_t sqlite_count(sqlite3_stmt *statement, int column)
+static bool column_null(const struct store_row *row, int column)
 {
-    int64_t value = sqlite3_column_int64(statement, column);
-    return value < 0 ? 0 : (uint64_t)value;
+    return sqlite3_column_type(row->source, column) == SQLITE_NULL;
 }
 
-void sqlite_spent(sqlite3_stmt *statement, int column, struct bl_spent *ret_spent)
+struct store_row sqlite_row(sqlite3_stmt *statement)
 {
-    *ret_spent = (struct bl_spent){
-        .usage = {sqlite_count(statement, column), sqlite_count(statement, column + 1)},
-        .cost_usd = sqlite3_column_double(statement, column + 2),
-        .cost_usd_max = sqlite3_column_double(statement, column + 3),
-        .cost_unknown = sqlite3_column_int64(statement, column + 4) != 0,
+    static const struct store_columns columns = {
+        .text = column_text,
+        .integer = column_integer,
+        .time = column_integer,
+        .real = column_real,
+        .null = column_null,
     };
+    return (struct store_row){.columns = &columns, .source = statement};
 }

@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "store/parts.h"
+#include "store/form.h"
 
 /* "Bely", the application id in the file header. */
 #define SQLITE_APPLICATION_ID 0x42656c79
@@ -121,13 +121,9 @@ int sqlite_change(struct sqlite_link *link, struct bl_error *error, const char *
 int sqlite_integer(struct sqlite_link *link, struct bl_error *error, const char *sql,
                    int64_t *ret_value);
 int sqlite_execute(struct sqlite_link *link, const char *sql, struct bl_error *error);
-struct bl_text sqlite_text(sqlite3_stmt *statement, int column);  /* valid until the next step */
-struct bl_text sqlite_bytes(sqlite3_stmt *statement, int column); /* valid until the next step */
-struct bl_text sqlite_copy(struct bl_arena *arena, sqlite3_stmt *statement, int column);
-const char *sqlite_string(struct bl_arena *arena, sqlite3_stmt *statement, int column);
-uint64_t sqlite_count(sqlite3_stmt *statement, int column);
-/* Reads five columns starting at `column`: input, output, cost, cost_max, cost_unknown. */
-void sqlite_spent(sqlite3_stmt *statement, int column, struct bl_spent *ret_spent);
+struct bl_text sqlite_text(sqlite3_stmt *statement, int column); /* valid until the next step */
+/* Returns the current row of a statement, at each of its steps. */
+struct store_row sqlite_row(sqlite3_stmt *statement);
 
 /* ---- schema.c ---- */
 
@@ -271,7 +267,7 @@ int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *le
 
 /* Sets the hint of an error to the id in the first column that is closest to the word, or to
  * `otherwise`. */
-void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *row, const char *word,
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows, const char *word,
                     const char *otherwise, struct bl_error *error);
 /* Returns the session's key. BL_ENOENT with a suggestion. */
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,

@@ -74,16 +74,16 @@ static bool is_orphan(const struct store_task *task, const struct store_identity
     return task->wall_ns - task->task.created_wall_ns > STORE_TASK_OUT_OF_SIGHT_NS;
 }
 
-static void sqlite_task_read_owner(sqlite3_stmt *row, int column, struct store_identity *ret_owner)
+static void sqlite_task_read_owner(const struct store_row *row, int column,
+                                   struct store_identity *ret_owner)
 {
     *ret_owner = (struct store_identity){
-        .pid = sqlite3_column_int64(row, column),
-        .started = sqlite3_column_int64(row, column + 1),
+        .pid = store_row_integer(row, column),
+        .started = store_row_integer(row, column + 1),
     };
-    bl_text_into(ret_owner->host, sizeof ret_owner->host, sqlite_text(row, column + 2).data);
-    bl_text_into(ret_owner->boot, sizeof ret_owner->boot, sqlite_text(row, column + 3).data);
-    bl_text_into(ret_owner->pid_space, sizeof ret_owner->pid_space,
-                 sqlite_text(row, column + 4).data);
+    store_row_into(ret_owner->host, sizeof ret_owner->host, row, column + 2);
+    store_row_into(ret_owner->boot, sizeof ret_owner->boot, row, column + 3);
+    store_row_into(ret_owner->pid_space, sizeof ret_owner->pid_space, row, column + 4);
 }
 
 /* Fills in the answer. An expired task counts as missing. */
@@ -91,29 +91,30 @@ static int read_task(struct sqlite_link *link, struct store_task *task, struct b
 {
     struct bl_arena *arena = &task->job.output;
     struct store_identity owner;
-    sqlite3_stmt *row =
+    sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT kind, session, created, ended, expires, status, pid, started, host,"
                      " boot, pid_space, receipt, result FROM task WHERE id = ? AND"
                      " (expires = 0 OR expires > ?)",
                      "si", task->task.id, task->wall_ns);
-    int code = sqlite_next(link, row, error);
+    struct store_row row = sqlite_row(rows);
+    int code = sqlite_next(link, rows, error);
     task->found = code == 1;
     if (code != 1)
         return code;
     task->task = (struct bl_store_task){
         .id = task->task.id,
-        .kind = sqlite_string(arena, row, 0),
-        .session = sqlite_string(arena, row, 1),
-        .created_wall_ns = sqlite3_column_int64(row, 2),
-        .ended_wall_ns = sqlite3_column_int64(row, 3),
-        .expires_wall_ns = sqlite3_column_int64(row, 4),
-        .status = sqlite_string(arena, row, 5),
-        .receipt = sqlite_copy(arena, row, 11),
-        .result = sqlite_copy(arena, row, 12),
+        .kind = store_row_string(arena, &row, 0),
+        .session = store_row_string(arena, &row, 1),
+        .created_wall_ns = store_row_time(&row, 2),
+        .ended_wall_ns = store_row_time(&row, 3),
+        .expires_wall_ns = store_row_time(&row, 4),
+        .status = store_row_string(arena, &row, 5),
+        .receipt = store_row_copy(arena, &row, 11),
+        .result = store_row_copy(arena, &row, 12),
     };
-    sqlite_task_read_owner(row, 6, &owner);
-    sqlite_free(row);
+    sqlite_task_read_owner(&row, 6, &owner);
+    sqlite_free(rows);
     if (task->task.ended_wall_ns == 0)
         task->task.owner_alive = !is_orphan(task, &owner);
     return 0;

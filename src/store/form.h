@@ -1,0 +1,47 @@
+/* Code shared by the forms of storage. A form has its statements and its control flow; what a row
+ * means, the lines of an exported session and every refusal are here, once. No function of this
+ * header asks a database or blocks, unless it says so. */
+#ifndef BELAY_STORE_FORM_H
+#define BELAY_STORE_FORM_H
+
+#include "store/parts.h"
+
+/* ---- row.c: the columns of a row ------------------------------------------------------------- */
+
+struct store_row;
+
+/* Reads a column of a row. Columns are numbered from 0. */
+struct store_columns {
+    /* A text, or bytes, followed by a NUL; empty for null. Valid until the form leaves the row. */
+    struct bl_text (*text)(const struct store_row *row, int column);
+    int64_t (*integer)(const struct store_row *row, int column); /* 0 for null, as the next two */
+    int64_t (*time)(const struct store_row *row, int column);    /* wall-clock, in nanoseconds */
+    double (*real)(const struct store_row *row, int column);
+    bool (*null)(const struct store_row *row, int column);
+};
+
+struct store_row {
+    const struct store_columns *columns;
+    void *source; /* belongs to the form, as does the next */
+    int number;
+};
+
+struct bl_text store_row_text(const struct store_row *row, int column);
+/* Copies a text or bytes into the arena. */
+struct bl_text store_row_copy(struct bl_arena *arena, const struct store_row *row, int column);
+/* Copies a text into the arena; NULL for null. */
+const char *store_row_string(struct bl_arena *arena, const struct store_row *row, int column);
+/* Copies a text as bl_text_into does; null as an empty one. */
+void store_row_into(char *out, size_t size, const struct store_row *row, int column);
+int64_t store_row_integer(const struct store_row *row, int column);
+int64_t store_row_time(const struct store_row *row, int column);
+uint64_t store_row_count(const struct store_row *row, int column); /* 0 for a negative number */
+double store_row_real(const struct store_row *row, int column);
+bool store_row_flag(const struct store_row *row, int column);
+bool store_row_null(const struct store_row *row, int column);
+/* Reads two columns starting at `column`: input, output. */
+struct bl_usage store_row_usage(const struct store_row *row, int column);
+/* Reads five columns starting at `column`: input, output, cost, cost_max, cost_unknown. */
+struct bl_spent store_row_spent(const struct store_row *row, int column);
+
+#endif
