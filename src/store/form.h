@@ -44,4 +44,59 @@ struct bl_usage store_row_usage(const struct store_row *row, int column);
 /* Reads five columns starting at `column`: input, output, cost, cost_max, cost_unknown. */
 struct bl_spent store_row_spent(const struct store_row *row, int column);
 
+/* ---- line.c: lines of an exported session --------------------------------------------------- */
+
+#define STORE_DIGEST_SIZE 32 /* bytes */
+#define STORE_LINE_SCHEMA 1
+
+enum store_line_type {
+    STORE_LINE_SESSION,
+    STORE_LINE_TURN,
+    STORE_LINE_ATTEMPT,
+    STORE_LINE_EVENT,
+    STORE_LINE_RECEIPT,
+    STORE_LINE_CHECKPOINT,
+    STORE_LINE_CELL,
+    STORE_LINE_CELL_VALUE,
+    STORE_LINE_TOMBSTONE,
+    STORE_LINE_END,
+};
+
+/* A line of any type; bl_store_line_record says which members each type has. */
+struct store_line {
+    enum store_line_type type;
+    uint64_t schema;
+    const char *id; /* of a checkpoint: its name */
+    const char *run;
+    const char *directory;
+    const char *title;
+    const char *parent; /* may be NULL; so may the next three, state and receipt */
+    const char *agent_of;
+    const char *agent_turn;
+    const char *persona;
+    const char *state;
+    const char *receipt;
+    const char *digest;
+    int64_t created_wall_ns;
+    int64_t updated_wall_ns;
+    int64_t started_wall_ns;
+    int64_t ended_wall_ns;
+    uint64_t number; /* of a turn; of lines */
+    uint64_t turns;
+    uint64_t context_from;
+    uint64_t deadline_ms;
+    uint64_t generation;
+    uint64_t yielded_generation;
+    bool interrupted;
+    bool completed;
+    struct bl_text text; /* a prompt, a key */
+    const struct bl_usage *usage;
+    const struct bl_spent *spent;
+    const struct bl_json *json; /* the content of the line: a result, a receipt, a value, … */
+    const struct bl_json *messages;
+    const struct bl_json *yielded;
+    const struct bl_json *const *events;
+    size_t event_count;
+};
+
 #endif

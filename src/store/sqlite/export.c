@@ -33,7 +33,7 @@ struct store_cursor {
     struct store_row row;
     uint64_t lines;
     struct bl_arena arena; /* for one line */
-    struct sqlite_line line;
+    struct store_line line;
     struct bl_usage usage;
     struct bl_spent spent;
     struct bl_buffer *out;
@@ -90,10 +90,10 @@ static const struct bl_json *export_json(struct store_cursor *cursor, const char
                : export_value(cursor, what, store_row_text(&cursor->row, column));
 }
 
-static struct sqlite_line *begin_line(struct store_cursor *cursor, enum sqlite_line_type type)
+static struct store_line *begin_line(struct store_cursor *cursor, enum store_line_type type)
 {
     bl_arena_reset(&cursor->arena);
-    cursor->line = (struct sqlite_line){.type = type};
+    cursor->line = (struct store_line){.type = type};
     return &cursor->line;
 }
 
@@ -117,7 +117,7 @@ static void export_end_line(struct store_cursor *cursor)
 
 static void export_take_events(struct store_cursor *cursor, struct bl_text lines)
 {
-    struct sqlite_line *line = &cursor->line;
+    struct store_line *line = &cursor->line;
     const struct bl_json **events;
     struct bl_text rest = lines, event;
     while (bl_text_split(&rest, '\n', &event))
@@ -130,7 +130,7 @@ static void export_take_events(struct store_cursor *cursor, struct bl_text lines
 
 static void export_put_turn(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_TURN);
+    struct store_line *line = begin_line(cursor, STORE_LINE_TURN);
     line->number = store_row_count(&cursor->row, 0);
     line->id = export_string(cursor, 1);
     line->run = export_string(cursor, 2);
@@ -146,7 +146,7 @@ static void export_put_turn(struct store_cursor *cursor)
 
 static void put_attempt(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_ATTEMPT);
+    struct store_line *line = begin_line(cursor, STORE_LINE_ATTEMPT);
     line->id = export_string(cursor, 0);
     line->run = export_string(cursor, 1);
     line->state = export_string(cursor, 2);
@@ -163,7 +163,7 @@ static void put_events(struct store_cursor *cursor)
 {
     struct bl_text rest = store_row_text(&cursor->row, 1), event;
     while (cursor->code == 0 && bl_text_split(&rest, '\n', &event)) {
-        struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_EVENT);
+        struct store_line *line = begin_line(cursor, STORE_LINE_EVENT);
         line->run = export_string(cursor, 0);
         line->json = export_value(cursor, "event", event);
         export_end_line(cursor);
@@ -172,7 +172,7 @@ static void put_events(struct store_cursor *cursor)
 
 static void export_put_receipt(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_RECEIPT);
+    struct store_line *line = begin_line(cursor, STORE_LINE_RECEIPT);
     line->id = export_string(cursor, 0);
     line->json = export_json(cursor, "receipt", 1);
     export_end_line(cursor);
@@ -180,7 +180,7 @@ static void export_put_receipt(struct store_cursor *cursor)
 
 static void export_put_checkpoint(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CHECKPOINT);
+    struct store_line *line = begin_line(cursor, STORE_LINE_CHECKPOINT);
     line->id = export_string(cursor, 0);
     line->json = export_json(cursor, "checkpoint", 1);
     export_end_line(cursor);
@@ -188,7 +188,7 @@ static void export_put_checkpoint(struct store_cursor *cursor)
 
 static void export_put_cell(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CELL);
+    struct store_line *line = begin_line(cursor, STORE_LINE_CELL);
     line->id = export_string(cursor, 0);
     line->digest = export_string(cursor, 1);
     line->created_wall_ns = export_time(cursor, 2);
@@ -204,7 +204,7 @@ static void export_put_cell(struct store_cursor *cursor)
 
 static void put_cell_value(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_CELL_VALUE);
+    struct store_line *line = begin_line(cursor, STORE_LINE_CELL_VALUE);
     line->text = store_row_text(&cursor->row, 0);
     line->json = export_json(cursor, "value", 1);
     export_end_line(cursor);
@@ -212,7 +212,7 @@ static void put_cell_value(struct store_cursor *cursor)
 
 static void put_tombstone(struct store_cursor *cursor)
 {
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_TOMBSTONE);
+    struct store_line *line = begin_line(cursor, STORE_LINE_TOMBSTONE);
     line->id = export_string(cursor, 0);
     line->digest = export_string(cursor, 1);
     line->ended_wall_ns = export_time(cursor, 2);
@@ -232,8 +232,8 @@ static int put_header(struct store_cursor *cursor)
     int code = sqlite_next(&cursor->link, cursor->rows, cursor->error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
-    struct sqlite_line *line = begin_line(cursor, SQLITE_LINE_SESSION);
-    line->schema = SQLITE_LINE_SCHEMA;
+    struct store_line *line = begin_line(cursor, STORE_LINE_SESSION);
+    line->schema = STORE_LINE_SCHEMA;
     line->id = cursor->id;
     line->directory = export_string(cursor, 0);
     line->title = export_string(cursor, 1);
@@ -291,7 +291,7 @@ static const struct {
 static int export_put_next(struct store_cursor *cursor)
 {
     if (cursor->stage == STAGE_END) {
-        begin_line(cursor, SQLITE_LINE_END)->number = cursor->lines;
+        begin_line(cursor, STORE_LINE_END)->number = cursor->lines;
         export_end_line(cursor);
         cursor->stage = STAGE_OVER;
         return cursor->code;

@@ -15,7 +15,7 @@ struct import {
     int code;
     uint64_t line;         /* number of the current line, from 1 */
     struct bl_arena arena; /* for one line */
-    struct sqlite_line at; /* the current line */
+    struct store_line at;  /* the current line */
     struct bl_buffer text; /* one of its values as text */
     struct bl_map seen;    /* what may occur only once */
     int64_t session;
@@ -135,8 +135,8 @@ static void import_count(struct import *import, const struct bl_usage *used,
 
 static void import_check_session(struct import *import)
 {
-    const struct sqlite_line *line = &import->at;
-    if (line->schema != SQLITE_LINE_SCHEMA)
+    const struct store_line *line = &import->at;
+    if (line->schema != STORE_LINE_SCHEMA)
         import_refuse(import, "unsupported schema (expected 1)");
     if (line->context_from > line->turns + 1)
         import_refuse(import, "context_from: outside the turns");
@@ -148,7 +148,7 @@ static void import_check_session(struct import *import)
 
 static void import_take_session(struct import *import)
 {
-    const struct sqlite_line *line = &import->at;
+    const struct store_line *line = &import->at;
     struct bl_text summary = {0};
     import_check_session(import);
     if (line->json != NULL)
@@ -179,7 +179,7 @@ static void import_take_session(struct import *import)
 
 static void import_take_turn(struct import *import)
 {
-    const struct sqlite_line *line = &import->at;
+    const struct store_line *line = &import->at;
     const struct bl_usage *used = line->usage;
     const struct bl_spent *cost = line->spent;
     if (line->number != ++import->turns)
@@ -207,7 +207,7 @@ static void import_take_turn(struct import *import)
 
 static void take_attempt(struct import *import)
 {
-    const struct sqlite_line *line = &import->at;
+    const struct store_line *line = &import->at;
     const struct bl_spent *cost = line->spent;
     struct bl_text result = {0};
     if (line->json != NULL)
@@ -274,12 +274,12 @@ static void take_checkpoint(struct import *import)
 static struct bl_text import_digest(struct import *import)
 {
     const char *hex = import->at.digest;
-    unsigned char *bytes = bl_arena_zalloc(&import->arena, SQLITE_DIGEST_SIZE);
-    for (size_t i = 0; i < (size_t)2 * SQLITE_DIGEST_SIZE; i++) {
+    unsigned char *bytes = bl_arena_zalloc(&import->arena, STORE_DIGEST_SIZE);
+    for (size_t i = 0; i < (size_t)2 * STORE_DIGEST_SIZE; i++) {
         int digit = hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10;
         bytes[i / 2] = (unsigned char)(bytes[i / 2] << 4 | digit);
     }
-    return (struct bl_text){(const char *)bytes, SQLITE_DIGEST_SIZE};
+    return (struct bl_text){(const char *)bytes, STORE_DIGEST_SIZE};
 }
 
 /* Returns an outcome as text, in the arena. It must have the id, generation and type of the cell.
@@ -299,7 +299,7 @@ static struct bl_text import_outcome(struct import *import, const struct bl_json
 
 static void import_take_cell(struct import *import)
 {
-    const struct sqlite_line *line = &import->at;
+    const struct store_line *line = &import->at;
     struct bl_store_cell cell = {
         .id = bl_text_from(line->id),
         .digest = import_digest(import),
@@ -357,11 +357,11 @@ static void import_take_line(struct import *import, struct bl_text line)
 {
     static const struct bl_json_limits limits = {.size_max = JSON_MAX, .string_max = JSON_MAX};
     static void (*const takes[])(struct import * import) = {
-        [SQLITE_LINE_SESSION] = import_take_session, [SQLITE_LINE_TURN] = import_take_turn,
-        [SQLITE_LINE_ATTEMPT] = take_attempt,        [SQLITE_LINE_EVENT] = import_take_event,
-        [SQLITE_LINE_RECEIPT] = import_take_receipt, [SQLITE_LINE_CHECKPOINT] = take_checkpoint,
-        [SQLITE_LINE_CELL] = import_take_cell,       [SQLITE_LINE_CELL_VALUE] = take_cell_value,
-        [SQLITE_LINE_TOMBSTONE] = take_tombstone,    [SQLITE_LINE_END] = import_take_end,
+        [STORE_LINE_SESSION] = import_take_session, [STORE_LINE_TURN] = import_take_turn,
+        [STORE_LINE_ATTEMPT] = take_attempt,        [STORE_LINE_EVENT] = import_take_event,
+        [STORE_LINE_RECEIPT] = import_take_receipt, [STORE_LINE_CHECKPOINT] = take_checkpoint,
+        [STORE_LINE_CELL] = import_take_cell,       [STORE_LINE_CELL_VALUE] = take_cell_value,
+        [STORE_LINE_TOMBSTONE] = take_tombstone,    [STORE_LINE_END] = import_take_end,
     };
     struct bl_record_fault misfit = {0};
     struct bl_json_fault fault;

@@ -40,61 +40,6 @@ struct sqlite_store {
     struct sqlite_link reader; /* opened when it is first needed */
 };
 
-/* ---- line.c: lines of an exported session ---- */
-
-#define SQLITE_DIGEST_SIZE 32 /* bytes */
-#define SQLITE_LINE_SCHEMA 1
-
-enum sqlite_line_type {
-    SQLITE_LINE_SESSION,
-    SQLITE_LINE_TURN,
-    SQLITE_LINE_ATTEMPT,
-    SQLITE_LINE_EVENT,
-    SQLITE_LINE_RECEIPT,
-    SQLITE_LINE_CHECKPOINT,
-    SQLITE_LINE_CELL,
-    SQLITE_LINE_CELL_VALUE,
-    SQLITE_LINE_TOMBSTONE,
-    SQLITE_LINE_END,
-};
-
-/* A line of any type; bl_store_line_record says which members each type has. */
-struct sqlite_line {
-    enum sqlite_line_type type;
-    uint64_t schema;
-    const char *id; /* of a checkpoint: its name */
-    const char *run;
-    const char *directory;
-    const char *title;
-    const char *parent; /* may be NULL; so may the next three, state and receipt */
-    const char *agent_of;
-    const char *agent_turn;
-    const char *persona;
-    const char *state;
-    const char *receipt;
-    const char *digest;
-    int64_t created_wall_ns;
-    int64_t updated_wall_ns;
-    int64_t started_wall_ns;
-    int64_t ended_wall_ns;
-    uint64_t number; /* of a turn; of lines */
-    uint64_t turns;
-    uint64_t context_from;
-    uint64_t deadline_ms;
-    uint64_t generation;
-    uint64_t yielded_generation;
-    bool interrupted;
-    bool completed;
-    struct bl_text text; /* a prompt, a key */
-    const struct bl_usage *usage;
-    const struct bl_spent *spent;
-    const struct bl_json *json; /* the content of the line: a result, a receipt, a value, … */
-    const struct bl_json *messages;
-    const struct bl_json *yielded;
-    const struct bl_json *const *events;
-    size_t event_count;
-};
-
 /* ---- sqlite.c: connections, statements, errors ---- */
 
 /* Opens a connection with our settings. `flags` are those of sqlite3_open_v2. */

@@ -1,20 +1,20 @@
 /* The lines of an exported session: one table per type, used for both writing and reading. */
-#include "sqlite.h"
+#include "form.h"
 
 #define NAME_MAX_SIZE 4095
 #define KEY_MAX       256 /* of a stored value */
 
 static const char *const type_names[] = {
-    [SQLITE_LINE_SESSION] = "session",
-    [SQLITE_LINE_TURN] = "turn",
-    [SQLITE_LINE_ATTEMPT] = "attempt",
-    [SQLITE_LINE_EVENT] = "event",
-    [SQLITE_LINE_RECEIPT] = "receipt",
-    [SQLITE_LINE_CHECKPOINT] = "checkpoint",
-    [SQLITE_LINE_CELL] = "cell",
-    [SQLITE_LINE_CELL_VALUE] = "cell_value",
-    [SQLITE_LINE_TOMBSTONE] = "cell_tombstone",
-    [SQLITE_LINE_END] = "end",
+    [STORE_LINE_SESSION] = "session",
+    [STORE_LINE_TURN] = "turn",
+    [STORE_LINE_ATTEMPT] = "attempt",
+    [STORE_LINE_EVENT] = "event",
+    [STORE_LINE_RECEIPT] = "receipt",
+    [STORE_LINE_CHECKPOINT] = "checkpoint",
+    [STORE_LINE_CELL] = "cell",
+    [STORE_LINE_CELL_VALUE] = "cell_value",
+    [STORE_LINE_TOMBSTONE] = "cell_tombstone",
+    [STORE_LINE_END] = "end",
 };
 static const struct bl_names types = BL_NAMES(type_names);
 static const char *const state_names[] = {"rejected", "cut_off"};
@@ -25,14 +25,14 @@ static bool digest_fits(struct bl_text text)
     size_t good = 0;
     while (good < text.size && memchr("0123456789abcdef", text.data[good], 16) != NULL)
         good++;
-    return good == text.size && text.size == (size_t)2 * SQLITE_DIGEST_SIZE;
+    return good == text.size && text.size == (size_t)2 * STORE_DIGEST_SIZE;
 }
 
 static const struct bl_form digest_form = {"64 hexadecimal digits", "^[0-9a-f]{64}$", digest_fits};
 
 static const struct bl_member message_element = BL_ELEMENT(struct bl_message, &bl_message_record);
 
-#define BL_RECORD_STRUCT struct sqlite_line
+#define BL_RECORD_STRUCT struct store_line
 
 #define LINE_COUNT(key, field, ...) BL_MEMBER_INTEGER(key, field, .most = INT64_MAX, __VA_ARGS__)
 /* An id made by Belay. */
@@ -166,22 +166,22 @@ static const struct bl_record end_record =
     BL_RECORD_GROUP("end", end_members, .about = "The last line.");
 
 static const struct bl_record *const kinds[] = {
-    [SQLITE_LINE_SESSION] = &session_record,     [SQLITE_LINE_TURN] = &turn_record,
-    [SQLITE_LINE_ATTEMPT] = &attempt_record,     [SQLITE_LINE_EVENT] = &event_record,
-    [SQLITE_LINE_RECEIPT] = &receipt_record,     [SQLITE_LINE_CHECKPOINT] = &checkpoint_record,
-    [SQLITE_LINE_CELL] = &cell_record,           [SQLITE_LINE_CELL_VALUE] = &value_record,
-    [SQLITE_LINE_TOMBSTONE] = &tombstone_record, [SQLITE_LINE_END] = &end_record,
+    [STORE_LINE_SESSION] = &session_record,     [STORE_LINE_TURN] = &turn_record,
+    [STORE_LINE_ATTEMPT] = &attempt_record,     [STORE_LINE_EVENT] = &event_record,
+    [STORE_LINE_RECEIPT] = &receipt_record,     [STORE_LINE_CHECKPOINT] = &checkpoint_record,
+    [STORE_LINE_CELL] = &cell_record,           [STORE_LINE_CELL_VALUE] = &value_record,
+    [STORE_LINE_TOMBSTONE] = &tombstone_record, [STORE_LINE_END] = &end_record,
 };
 const struct bl_record bl_store_line_record =
-    BL_RECORD("session-line", struct sqlite_line, line_members, .kinds = kinds,
+    BL_RECORD("session-line", struct store_line, line_members, .kinds = kinds,
               .about = "A line of the file: the session, an entry of it, or the end.");
 
 void bl_store_line_take(struct bl_arena *arena, const struct bl_json *line,
                         const struct bl_json **ret_messages, const struct bl_json **ret_event)
 {
-    struct sqlite_line found;
+    struct store_line found;
 
     bl_record_take(arena, &bl_store_line_record, line, &found);
-    *ret_messages = found.type == SQLITE_LINE_TURN ? found.messages : NULL;
-    *ret_event = found.type == SQLITE_LINE_EVENT ? found.json : NULL;
+    *ret_messages = found.type == STORE_LINE_TURN ? found.messages : NULL;
+    *ret_event = found.type == STORE_LINE_EVENT ? found.json : NULL;
 }
