@@ -99,4 +99,32 @@ struct store_line {
     size_t event_count;
 };
 
+/* ---- export.c: rows as lines of an exported session ------------------------------------------ */
+
+/* An export in progress, embedded in the cursor of a form. */
+struct store_export {
+    char id[STORE_SESSION_ID_SIZE];
+    uint64_t lines; /* so far */
+    struct bl_buffer *out;
+    struct bl_error *error;
+    int code;
+    const struct store_row *row;
+    struct bl_arena arena; /* for one line, as are the next three */
+    struct store_line line;
+    struct bl_usage usage;
+    struct bl_spent spent;
+};
+
+void store_export_init(struct store_export *export, const char *id);
+void store_export_done(struct store_export *export);
+/* Begins a step, whose lines are appended to `out`. */
+void store_export_step(struct store_export *export, struct bl_buffer *out, struct bl_error *error);
+/* True if the step has enough lines. */
+bool store_export_full(const struct store_export *export);
+/* Appends the lines of a row. A form passes on the session's row, then all rows of the next type
+ * in the order of their creation (checkpoints: by name), and at last STORE_LINE_END without a row.
+ * Cells that have not ended are left out. The columns of each type are in export.c. */
+int store_export_put(struct store_export *export, enum store_line_type type,
+                     const struct store_row *row);
+
 #endif
