@@ -127,4 +127,40 @@ bool store_export_full(const struct store_export *export);
 int store_export_put(struct store_export *export, enum store_line_type type,
                      const struct store_row *row);
 
+/* ---- import.c: lines of an exported session to a form ---------------------------------------- */
+
+/* Where an import writes. Each function belongs to the transaction of the import, and may put its
+ * work off: the next call needs no answer. What is passed is valid during the call. They return 0
+ * or more, or a code with `error`. */
+struct store_sink {
+    /* Creates the session, whose totals are not known yet: the first call. BL_EEXIST: the id
+     * exists. `summary` may be empty. */
+    int (*session)(void *context, const char *id, const struct store_line *line,
+                   struct bl_text summary, struct bl_error *error);
+    int (*turn)(void *context, const struct store_line *line, struct bl_text result,
+                struct bl_text messages, struct bl_text events, struct bl_error *error);
+    /* `result` may be empty. */
+    int (*attempt)(void *context, const struct store_line *line, struct bl_text result,
+                   struct bl_error *error);
+    /* Adds events to the journal, or a receipt; the other is empty. */
+    int (*beside)(void *context, const char *run, struct bl_text events, const char *receipt_id,
+                  struct bl_text receipt, struct bl_error *error);
+    int (*checkpoint)(void *context, const char *name, struct bl_text json, struct bl_error *error);
+    int (*cell)(void *context, const struct bl_store_cell *cell, struct bl_error *error);
+    int (*value)(void *context, const struct bl_store_value *value, struct bl_error *error);
+    /* Takes id and digest of the cell. */
+    int (*tombstone)(void *context, const struct bl_store_cell *cell, int64_t buried_wall_ns,
+                     struct bl_error *error);
+    /* Sets the totals of the session: the last call. */
+    int (*totals)(void *context, const struct bl_usage *usage, const struct bl_spent *spent,
+                  struct bl_error *error);
+};
+
+/* Checks lines without a store. BL_EPARSE: they are not a session. */
+int store_import_check(struct bl_text lines, struct bl_error *error);
+/* Passes on `look->lines`, under `look->id` or their own id, and sets `look->made_id`. Stops at the
+ * first failure. */
+int store_import(struct store_look *look, const struct store_sink *sink, void *context,
+                 struct bl_error *error);
+
 #endif

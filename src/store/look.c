@@ -1,5 +1,5 @@
 /* Reading and moving sessions. */
-#include "parts.h"
+#include "form.h"
 
 static struct store_look *store_make_look(struct bl_store *store, enum store_operation operation,
                                           const char *id)
@@ -260,7 +260,6 @@ static int run_making(struct bl_store *store, struct store_look *look, struct bl
 }
 
 struct check {
-    const struct store_form *form;
     struct store_look *look;
     int code;
     struct bl_error error;
@@ -269,7 +268,7 @@ struct check {
 static void run_check(void *payload)
 {
     struct check *check = payload;
-    check->code = check->form->import_check(check->look->lines, &check->error);
+    check->code = store_import_check(check->look->lines, &check->error);
 }
 
 static void drop_check(void *payload)
@@ -289,7 +288,6 @@ int bl_store_import(struct bl_store *store, struct bl_text lines, const char *id
     struct check *check = bl_zalloc(sizeof *check);
     struct store_look *look = store_make_look(store, STORE_IMPORT, id);
     look->lines = store_job_text(&look->job, lines);
-    check->form = store->form;
     check->look = look;
     /* The lines are checked first, while other writers continue: only a valid import blocks them.
      */

@@ -351,8 +351,6 @@ struct store_form {
     /* Appends some lines; none at the end. */
     int (*export_next)(struct store_cursor *cursor, struct bl_buffer *out, struct bl_error *error);
     void (*export_free)(struct store_cursor *cursor); /* NULL is allowed */
-    /* BL_EPARSE: the lines are not a session; nothing is changed. */
-    int (*import_check)(struct bl_text lines, struct bl_error *error);
 };
 
 extern const struct store_form store_sqlite;

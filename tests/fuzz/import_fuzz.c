@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "guard_page.h"
-#include "store/parts.h"
+#include "store/form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bl_text lines = guard_page_before(&guard, (struct bl_text){(const char *)data, size});
     struct bl_error error = {0};
 
-    int code = store_sqlite.import_check(lines, &error);
+    int code = store_import_check(lines, &error);
     if ((code == 0) != (error.code == 0) || (code != 0 && error.message[0] == '\0'))
         abort();
     return 0;

@@ -345,5 +345,4 @@ const struct store_form store_sqlite = {
     .export_new = sqlite_export_new,
     .export_next = sqlite_export_next,
     .export_free = sqlite_export_free,
-    .import_check = sqlite_import_check,
 };

@@ -114,7 +114,6 @@ int sqlite_add_beside(struct sqlite_link *link, int64_t session, const char *run
                       struct bl_text events, const char *receipt_id, struct bl_text receipt,
                       struct bl_error *error);
 int sqlite_import(struct sqlite_link *link, struct store_look *look, struct bl_error *error);
-int sqlite_import_check(struct bl_text lines, struct bl_error *error);
 /* Copies a session under an unused id. */
 int sqlite_fork_session(struct sqlite_link *link, int64_t from, const char *id, int64_t wall_ns,
                         int64_t *ret_session, struct bl_error *error);
