@@ -44,7 +44,7 @@ struct bl_usage store_row_usage(const struct store_row *row, int column);
 /* Reads five columns starting at `column`: input, output, cost, cost_max, cost_unknown. */
 struct bl_spent store_row_spent(const struct store_row *row, int column);
 
-/* ---- line.c: lines of an exported session --------------------------------------------------- */
+/* ---- line.c: lines of an exported session ---------------------------------------------------- */
 
 #define STORE_DIGEST_SIZE 32 /* bytes */
 #define STORE_LINE_SCHEMA 1
@@ -162,5 +162,92 @@ int store_import_check(struct bl_text lines, struct bl_error *error);
  * first failure. */
 int store_import(struct store_look *look, const struct store_sink *sink, void *context,
                  struct bl_error *error);
+
+/* ---- lease.c: leases ------------------------------------------------------------------------- */
+
+struct store_lease {
+    uint64_t epoch;
+    bool held;
+    char owner[32];
+    uint64_t handle;
+    struct store_identity holder; /* the last one, if it is not held */
+    int64_t since_wall_ns;
+    int64_t until_wall_ns;
+};
+
+/* Reads ten columns starting at `column`: epoch, owner, handle, pid, started, since, until, host,
+ * boot, pid_space. If all are null there is no lease: one that is not held, with the epoch 0. */
+void store_lease_read(const struct store_row *row, int column, struct store_lease *ret_lease);
+/* True if the holder may still write: it is alive here, or not visible and its lease has not
+ * expired. */
+bool store_lease_binds(const struct store_lease *lease, const struct store_identity *self,
+                       int64_t wall_ns);
+/* Fills in the owner as the claimant sees it. */
+void store_lease_owner(const struct store_lease *lease, const struct store_claimant *claimant,
+                       struct bl_store_owner *ret_owner);
+/* Claims the lease for the claimant: sets the epoch of the grip that the form now writes, and what
+ * is known about the holder before. BL_EBUSY: it has another holder. If that died (owner_died of the
+ * recovery; BL_OWNER_DEAD of the owner), the form settles it then with store_identity_settle. */
+int store_hold_claim(struct store_hold *hold, const struct store_lease *before,
+                     struct bl_error *error);
+int store_feature_claim(struct store_feature_hold *hold, const struct store_lease *before,
+                        struct bl_error *error);
+
+/* ---- refuse.c: errors of operations ---------------------------------------------------------- */
+
+/* The id that is closest to a word. */
+struct store_suggestion {
+    struct bl_suggestion suggestion;
+    char best[STORE_SESSION_ID_SIZE]; /* empty: none is close */
+};
+
+/* Limit for the ids that are offered, the newest first. */
+#define STORE_SUGGEST_IDS_MAX 1000
+
+/* `word` is kept. */
+void store_suggestion_init(struct store_suggestion *self, const char *word);
+void store_suggestion_offer(struct store_suggestion *self, const char *id);
+
+/* These set the error and return its code. `where` is the store. */
+int store_refuse_missing_session(const char *id, const char *where,
+                                 const struct store_suggestion *suggestion, struct bl_error *error);
+int store_refuse_missing_feature(const char *id, const char *repository, const char *where,
+                                 const struct store_suggestion *suggestion, struct bl_error *error);
+int store_refuse_missing_checkpoint(const char *session, const char *name, struct bl_error *error);
+/* There is no session to continue in that directory. */
+int store_refuse_no_newest(const char *directory, struct bl_error *error);
+/* Compares a repeated request, whose session is in `hold->id`, with the one that was made with
+ * `prompt`. Returns 0 if it is the same. */
+int store_request_check(const struct store_hold *hold, struct bl_text prompt,
+                        struct bl_error *error);
+int store_refuse_held_session(const struct store_hold *hold, const struct store_lease *lease,
+                              struct bl_error *error);
+int store_refuse_held_feature(const struct store_feature_hold *hold, struct bl_error *error);
+/* `what` of the session cannot be read: "the summary", "turn 3". */
+int store_refuse_damaged(const struct store_hold *hold, struct bl_text what,
+                         struct bl_error *error);
+/* The lease has another epoch than the grip. `lease` NULL: there is none any more. */
+int store_refuse_stale_session(const struct store_write *write, const struct store_lease *lease,
+                               struct bl_error *error);
+int store_refuse_stale_feature(const struct store_feature_write *write,
+                               const struct store_lease *lease, struct bl_error *error);
+int store_refuse_gone_feature(const struct store_feature_write *write, struct bl_error *error);
+/* The turn of a commit is not running. */
+int store_refuse_ended_turn(const struct store_write *write, struct bl_error *error);
+/* STORE_IMPORT or STORE_FORK: a session has that id. */
+int store_refuse_used_id(enum store_operation operation, const char *id, struct bl_error *error);
+/* `held_id` is the session itself or one of its sub-agents. */
+int store_refuse_delete(const char *id, const char *held_id, const struct store_lease *lease,
+                        struct bl_error *error);
+/* A cell was not admitted: a cell or tombstone with that digest has its id. */
+int store_refuse_used_cell(const struct store_write *write, struct bl_text digest,
+                           struct bl_error *error);
+int store_refuse_missing_cell(const struct store_write *write, struct bl_error *error);
+/* A cell with that end (empty: none) was not changed. Returns 0 if the write is this same end. */
+int store_refuse_ended_cell(const struct store_write *write, struct bl_text terminal,
+                            struct bl_error *error);
+int store_refuse_existing_task(const char *id, struct bl_error *error);
+/* `found` false: there is no such task. */
+int store_refuse_ended_task(const char *id, bool found, struct bl_error *error);
 
 #endif

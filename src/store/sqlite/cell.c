@@ -8,14 +8,6 @@
  */
 #define TRIM_MAX 1024
 
-static int refuse_missing(const struct store_write *write, const char *operation,
-                          struct bl_error *error)
-{
-    return bl_error_set(error, BL_ENOENT, BL_KIND_CELL, operation, write->id,
-                        "session %s has no cell " BL_TEXT_FORMAT, write->id,
-                        BL_TEXT_ARG(write->cell.record.id));
-}
-
 /* ---- Admission ---- */
 
 /* Explains why nothing was admitted: the id is in use. */
@@ -32,12 +24,10 @@ static int refuse_used(struct sqlite_link *link, const struct store_write *write
     int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
-    bool same = code == 1 && bl_text_equal(store_row_text(&row, 0), cell->digest);
-    if (code == 1)
-        sqlite_free(rows);
-    return bl_error_set(error, same ? BL_EEXIST : BL_EBUSY, BL_KIND_CELL, "admit the cell",
-                        write->id, "cell " BL_TEXT_FORMAT " of session %s already exists%s",
-                        BL_TEXT_ARG(cell->id), write->id, same ? "" : ", with other content");
+    code = store_refuse_used_cell(write, code == 1 ? store_row_text(&row, 0) : (struct bl_text){0},
+                                  error);
+    sqlite_free(rows);
+    return code;
 }
 
 static int sqlite_cell_admit(struct sqlite_link *link, const struct store_write *write,
@@ -78,13 +68,13 @@ static int sqlite_cell_start(struct sqlite_link *link, const struct store_write 
                       " id = ?",
                       "iiit", cell->pid, cell->pid_started, write->grip.session, cell->id);
     if (changed == 0)
-        return refuse_missing(write, "note the worker of the cell", error);
+        return store_refuse_missing_cell(write, error);
     return changed < 0 ? changed : 0;
 }
 
-/* Returns 1 if this same end is in the store, or why the cell cannot be changed. */
-static int refuse_ended(struct sqlite_link *link, const struct store_write *write,
-                        const char *operation, struct bl_error *error)
+/* Explains why the cell was not changed. Returns 0 if this same end is in the store. */
+static int refuse_change(struct sqlite_link *link, const struct store_write *write,
+                         struct bl_error *error)
 {
     const struct bl_store_cell *cell = &write->cell.record;
     sqlite3_stmt *rows =
@@ -93,16 +83,12 @@ static int refuse_ended(struct sqlite_link *link, const struct store_write *writ
     struct store_row row = sqlite_row(rows);
     int code = sqlite_next(link, rows, error);
     if (code == 0)
-        return refuse_missing(write, operation, error);
+        return store_refuse_missing_cell(write, error);
     if (code != 1)
         return code;
-    bool same = cell->terminal.size > 0 && bl_text_equal(store_row_text(&row, 0), cell->terminal);
+    code = store_refuse_ended_cell(write, store_row_text(&row, 0), error);
     sqlite_free(rows);
-    if (same)
-        return 1;
-    return bl_error_set(error, BL_EEXIST, BL_KIND_CELL, operation, write->id,
-                        "cell " BL_TEXT_FORMAT " of session %s has already ended",
-                        BL_TEXT_ARG(cell->id), write->id);
+    return code;
 }
 
 static int yield(struct sqlite_link *link, const struct store_write *write, struct bl_error *error)
@@ -113,9 +99,7 @@ static int yield(struct sqlite_link *link, const struct store_write *write, stru
                       "UPDATE cell SET yielded_generation = ?1, generation = ?1,"
                       " yielded = ?2 WHERE session = ?3 AND id = ?4 AND terminal IS NULL",
                       "ujit", cell->generation, cell->yielded, write->grip.session, cell->id);
-    if (changed == 0)
-        return refuse_ended(link, write, "yield", error);
-    return changed < 0 ? changed : 0;
+    return changed < 0 ? changed : changed == 0 ? refuse_change(link, write, error) : 0;
 }
 
 /* ---- The end ---- */
@@ -145,10 +129,8 @@ static int sqlite_cell_end(struct sqlite_link *link, const struct store_write *w
         " yielded = ?, terminal = ? WHERE session = ? AND id = ? AND terminal IS NULL",
         "uuiijtit", cell->yielded_generation, cell->generation, (int64_t)cell->completed,
         cell->ended_wall_ns, cell->yielded, cell->terminal, write->grip.session, cell->id);
-    if (changed == 0) {
-        int code = refuse_ended(link, write, "end the cell", error);
-        return code == 1 ? 0 : code;
-    }
+    if (changed == 0)
+        return refuse_change(link, write, error);
     int code = changed < 0 ? changed : 0;
     BL_LIST_EACH (each, &write->cell.values) {
         if (code == 0)
@@ -195,18 +177,6 @@ static int trim(struct sqlite_link *link, const struct store_write *write, uint6
     return sqlite_change(link, error, "DELETE FROM cell_tombstone WHERE key <= ?", "i", last);
 }
 
-static int refuse_burial(struct sqlite_link *link, const struct store_write *write,
-                         struct bl_error *error)
-{
-    int code = refuse_ended(link, write, "bury the cell", error);
-    if (code != BL_EEXIST)
-        return code;
-    *error = (struct bl_error){0};
-    return bl_error_set(error, BL_EBUSY, BL_KIND_CELL, "bury the cell", write->id,
-                        "cell " BL_TEXT_FORMAT " of session %s has not ended",
-                        BL_TEXT_ARG(write->cell.record.id), write->id);
-}
-
 static int sqlite_cell_bury(struct sqlite_link *link, const struct store_write *write,
                             struct bl_error *error)
 {
@@ -218,7 +188,7 @@ static int sqlite_cell_bury(struct sqlite_link *link, const struct store_write *
                              " id = ? AND terminal IS NOT NULL",
                              "iit", write->wall_ns, session, id);
     if (code == 0)
-        return refuse_burial(link, write, error);
+        return refuse_change(link, write, error);
     if (code > 0)
         code = sqlite_change(link, error, "DELETE FROM cell WHERE session = ? AND id = ?", "it",
                              session, id);

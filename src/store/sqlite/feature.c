@@ -34,45 +34,24 @@ static int sqlite_feature_find_or_make(struct sqlite_link *link, struct store_fe
     return code;
 }
 
-static int sqlite_feature_refuse_held(const struct store_feature_hold *hold, struct bl_error *error)
-{
-    const struct store_identity *self = &hold->claimant.self;
-    const struct bl_store_owner *owner = &hold->owner;
-    const char *id = hold->options.id;
-    bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "hold the feature", id,
-                 "feature %s is held by %s", id, owner->text);
-    if (owner->life == BL_OWNER_OUT_OF_SIGHT)
-        bl_error_hint(error, "it is on another host or in another PID namespace: stop it there, or "
-                             "wait until its lease "
-                             "expires, 30 s after its last write");
-    else if (owner->pid == self->pid && owner->pid_started == self->started)
-        bl_error_hint(error,
-                      "this process holds it: wait until it is done, or stop it with 'belay "
-                      "feature cancel %s'",
-                      id);
-    else
-        bl_error_hint(error,
-                      "wait until it is done, stop it with 'belay feature cancel %s', or "
-                      "end it and continue with --take-over",
-                      id);
-    return BL_EBUSY;
-}
-
 int sqlite_feature_hold(struct sqlite_link *link, struct store_feature_hold *hold,
                         struct bl_error *error)
 {
-    struct sqlite_lease before;
+    struct store_lease before;
     hold->owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
     int code = sqlite_feature_find_or_make(link, hold, error);
     if (code != 0)
         return code;
-    int taken = sqlite_lease_take(link, &sqlite_leased_feature, hold->grip.feature, &hold->claimant,
-                                  &before, &hold->owner, error);
-    if (taken <= 0)
-        return taken < 0 ? taken : sqlite_feature_refuse_held(hold, error);
+    code = sqlite_lease_read(link, &sqlite_leased_feature, hold->grip.feature, &before, error);
+    if (code >= 0)
+        code = store_feature_claim(hold, &before, error);
+    if (code == 0)
+        code = sqlite_lease_take(link, &sqlite_leased_feature, hold->grip.feature, &hold->claimant,
+                                 hold->grip.epoch, error);
+    if (code != 0)
+        return code;
     if (hold->owner.life == BL_OWNER_DEAD)
         store_identity_settle(&hold->claimant.self, &before.holder, &hold->owner.left);
-    hold->grip.epoch = before.epoch + 1;
     code = sqlite_change(link, error,
                          "UPDATE feature SET name = coalesce(?, name), run = ? WHERE key = ?",
                          "ssi", hold->options.name, hold->options.run_id, hold->grip.feature);
@@ -92,13 +71,9 @@ static int sqlite_feature_refuse_stale(struct sqlite_link *link,
                                        const struct store_feature_write *write,
                                        struct bl_error *error)
 {
-    int code = sqlite_lease_refuse(link, &sqlite_leased_feature, write->grip.feature, write->id,
-                                   BL_EBUSY, error);
-    if (code != BL_EBUSY || error->kind != BL_KIND_SESSION)
-        return code;
-    bl_error_name_set(error, "stale_write");
-    bl_error_hint(error, "nothing was written; check with 'belay feature status %s'", write->id);
-    return code;
+    struct store_lease lease;
+    int found = sqlite_lease_read(link, &sqlite_leased_feature, write->grip.feature, &lease, error);
+    return found < 0 ? found : store_refuse_stale_feature(write, found == 1 ? &lease : NULL, error);
 }
 
 static int put_record(struct sqlite_link *link, const struct store_feature_write *write,
@@ -151,8 +126,7 @@ static int touch(struct sqlite_link *link, struct store_feature_write *write,
     struct store_row row = sqlite_row(rows);
     code = sqlite_next(link, rows, error);
     if (code == 0)
-        return bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "write to the feature", write->id,
-                            "feature %s is no longer in the store", write->id);
+        return store_refuse_gone_feature(write, error);
     if (code != 1)
         return code;
     write->generation = store_row_count(&row, 0);

@@ -19,26 +19,24 @@ int sqlite_find_feature(struct sqlite_link *link, const char *repository, const 
         sqlite_free(rows);
         return 0;
     }
-    bl_error_set(error, BL_ENOENT, BL_KIND_FEATURE, "find the feature", id,
-                 "no feature %.64s of %.200s in %.200s", id, repository, link->path);
-    if (error == NULL)
-        return BL_ENOENT;
+    struct store_suggestion suggestion;
+    store_suggestion_init(&suggestion, id);
     rows = sqlite_query(link, NULL,
                         "SELECT id FROM feature WHERE repository = ? ORDER BY updated DESC LIMIT ?",
-                        "si", repository, (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, rows, id, "'belay feature list' shows the features that were run", error);
-    return BL_ENOENT;
+                        "si", repository, (int64_t)STORE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, rows, &suggestion);
+    return store_refuse_missing_feature(id, repository, link->path, &suggestion, error);
 }
 
 static int feature_read_owner(struct sqlite_link *link, const struct store_feature_look *look,
                               int64_t feature, struct bl_store_owner *ret_owner,
                               struct bl_error *error)
 {
-    struct sqlite_lease lease;
+    struct store_lease lease;
     int code = sqlite_lease_read(link, &sqlite_leased_feature, feature, &lease, error);
     if (code < 0)
         return code;
-    sqlite_lease_owner(&lease, &look->claimant, ret_owner);
+    store_lease_owner(&lease, &look->claimant, ret_owner);
     return 0;
 }
 

@@ -117,9 +117,9 @@ static int is_running(struct sqlite_link *link, int64_t session, const char *run
 static int sqlite_find_is_held(struct sqlite_link *link, const struct store_find *find,
                                int64_t session, struct bl_error *error)
 {
-    struct sqlite_lease lease;
+    struct store_lease lease;
     int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
-    return code != 1 ? code : sqlite_lease_binds(&lease, &find->self, find->wall_ns);
+    return code != 1 ? code : store_lease_binds(&lease, &find->self, find->wall_ns);
 }
 
 /* ---- Runs, sessions, receipts ---- */

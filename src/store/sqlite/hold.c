@@ -1,29 +1,15 @@
 /* Holding a session: finds or creates it, takes its lease, settles what a dead holder left,
  * registers the run, and loads the model's context. It is one job, so it is atomic. */
-#include <stdio.h>
-
 #include "sqlite.h"
 
 /* ---- Not found ---- */
 
-void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows, const char *word,
-                    const char *otherwise, struct bl_error *error)
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows,
+                    struct store_suggestion *suggestion)
 {
-    char best[STORE_SESSION_ID_SIZE] = "";
-    struct bl_suggestion suggestion;
     struct store_row row = sqlite_row(rows);
-    bl_suggestion_init(&suggestion, word);
-    while (sqlite_next(link, rows, NULL) == 1) {
-        unsigned before = suggestion.distance;
-        bl_suggestion_offer(&suggestion, store_row_text(&row, 0).data);
-        /* The row becomes invalid with the next step. */
-        if (suggestion.distance < before)
-            store_row_into(best, sizeof best, &row, 0);
-    }
-    if (best[0] != '\0')
-        bl_error_hint(error, "did you mean %s?", best);
-    else
-        bl_error_hint(error, "%s", otherwise);
+    while (sqlite_next(link, rows, NULL) == 1)
+        store_suggestion_offer(suggestion, store_row_text(&row, 0).data);
 }
 
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
@@ -39,12 +25,12 @@ int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_s
         sqlite_free(rows);
         return 0;
     }
-    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", id,
-                 "there is no session %s in %s", id, link->path);
+    struct store_suggestion suggestion;
+    store_suggestion_init(&suggestion, id);
     rows = sqlite_query(link, NULL, "SELECT id FROM session ORDER BY updated DESC LIMIT ?", "i",
-                        (int64_t)SQLITE_SUGGEST_IDS_MAX);
-    sqlite_suggest(link, rows, id, "'belay session list' shows the sessions of this store", error);
-    return BL_ENOENT;
+                        (int64_t)STORE_SUGGEST_IDS_MAX);
+    sqlite_suggest(link, rows, &suggestion);
+    return store_refuse_missing_session(id, link->path, &suggestion, error);
 }
 
 /* ---- Finding the session ---- */
@@ -86,21 +72,11 @@ static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    bool same_prompt = bl_text_equal(store_row_text(&row, 2), options->prompt);
     hold->grip.session = store_row_integer(&row, 0);
     store_row_into(hold->id, sizeof hold->id, &row, 1);
+    code = store_request_check(hold, store_row_text(&row, 2), error);
     sqlite_free(rows);
-    if (options->id != NULL && strcmp(options->id, hold->id) != 0)
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
-                     "request %s was made for session %s, not %s", options->request_id, hold->id,
-                     options->id);
-    else if (!same_prompt)
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
-                     "request %s was made with another prompt", options->request_id);
-    else
-        return 1;
-    bl_error_hint(error, "use a new id for each request; the same id repeats the same work");
-    return BL_EINVAL;
+    return code == 0 ? 1 : code;
 }
 
 static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
@@ -112,12 +88,8 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
                                       "s", directory);
     struct store_row row = sqlite_row(rows);
     int code = sqlite_next(link, rows, error);
-    if (code == 0) {
-        bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "find the session", directory,
-                     "no session to continue in %s", directory);
-        bl_error_hint(error, "start one, or choose one from 'belay session list'");
-        return BL_ENOENT;
-    }
+    if (code == 0)
+        return store_refuse_no_newest(directory, error);
     if (code != 1)
         return code;
     hold->grip.session = store_row_integer(&row, 0);
@@ -161,9 +133,8 @@ static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold 
 /* ---- Leases ---- */
 
 /* The tables of sessions and features have the same columns except for the key. */
-#define LEASED(name, table, key)                                                                   \
+#define LEASED(table, key)                                                                         \
     {                                                                                              \
-        .noun = name,                                                                              \
         .read = "SELECT epoch, owner, handle, pid, started, since, until, host, boot, pid_space"   \
                 " FROM " table " WHERE " key " = ?",                                               \
         .take = "INSERT OR REPLACE INTO " table " (" key ", epoch, owner, handle, pid, started,"   \
@@ -172,101 +143,32 @@ static int sqlite_hold_find_or_make(struct sqlite_link *link, struct store_hold 
         .release = "UPDATE " table " SET owner = NULL WHERE " key " = ? AND epoch = ?",            \
     }
 
-const struct sqlite_leased sqlite_leased_session = LEASED("session", "lease", "session");
-const struct sqlite_leased sqlite_leased_feature = LEASED("feature", "feature_lease", "feature");
+const struct sqlite_leased sqlite_leased_session = LEASED("lease", "session");
+const struct sqlite_leased sqlite_leased_feature = LEASED("feature_lease", "feature");
 
 int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                      struct sqlite_lease *ret_lease, struct bl_error *error)
+                      struct store_lease *ret_lease, struct bl_error *error)
 {
     sqlite3_stmt *rows = sqlite_query(link, error, leased->read, "i", key);
     struct store_row row = sqlite_row(rows);
     int code = sqlite_next(link, rows, error);
-    *ret_lease = (struct sqlite_lease){0};
+    *ret_lease = (struct store_lease){0};
     if (code != 1)
         return code;
-    struct store_identity *holder = &ret_lease->holder;
-    ret_lease->epoch = store_row_count(&row, 0);
-    ret_lease->held = !store_row_null(&row, 1);
-    if (ret_lease->held)
-        store_row_into(ret_lease->owner, sizeof ret_lease->owner, &row, 1);
-    ret_lease->handle = store_row_count(&row, 2);
-    holder->pid = store_row_integer(&row, 3);
-    holder->started = store_row_integer(&row, 4);
-    ret_lease->since_wall_ns = store_row_time(&row, 5);
-    ret_lease->until_wall_ns = store_row_time(&row, 6);
-    store_row_into(holder->host, sizeof holder->host, &row, 7);
-    store_row_into(holder->boot, sizeof holder->boot, &row, 8);
-    store_row_into(holder->pid_space, sizeof holder->pid_space, &row, 9);
+    store_lease_read(&row, 0, ret_lease);
     sqlite_free(rows);
     return 1;
 }
 
-/* A holder is out of sight only while its lease has not expired. */
-static enum store_life lease_life(const struct sqlite_lease *lease,
-                                  const struct store_identity *self, int64_t wall_ns)
-{
-    enum store_life life = store_identity_life(self, &lease->holder);
-    bool ended = wall_ns >= lease->until_wall_ns;
-    return life == STORE_OUT_OF_SIGHT && ended ? STORE_DEAD : life;
-}
-
-bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
-                        int64_t wall_ns)
-{
-    return lease->held && lease_life(lease, self, wall_ns) != STORE_DEAD;
-}
-
-/* True for a lease of this store whose handle is not open any more. It was left without a release,
- * after a commit with an unknown result or a stop while it was taken. A lease of another store in
- * this process is alive. */
-static bool left_by_us(const struct store_claimant *claimant, const struct sqlite_lease *lease)
-{
-    if (strcmp(lease->owner, claimant->owner) != 0)
-        return false;
-    for (size_t i = 0; i < claimant->handle_count; i++) {
-        if (claimant->handles[i] == lease->handle)
-            return false;
-    }
-    return true;
-}
-
-void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_claimant *claimant,
-                        struct bl_store_owner *ret_owner)
-{
-    *ret_owner = (struct bl_store_owner){.life = BL_OWNER_NONE};
-    if (!lease->held)
-        return;
-    ret_owner->pid = lease->holder.pid;
-    ret_owner->pid_started = lease->holder.started;
-    ret_owner->seen_wall_ns = lease->until_wall_ns - (int64_t)STORE_LEASE_NS;
-    store_identity_text(&lease->holder, lease->since_wall_ns, ret_owner->text,
-                        sizeof ret_owner->text);
-    ret_owner->life = BL_OWNER_DEAD;
-    if (left_by_us(claimant, lease))
-        return;
-    switch (lease_life(lease, &claimant->self, claimant->wall_ns)) {
-    case STORE_ALIVE: ret_owner->life = BL_OWNER_ALIVE; break;
-    case STORE_DEAD: ret_owner->life = BL_OWNER_DEAD; break;
-    case STORE_OUT_OF_SIGHT: ret_owner->life = BL_OWNER_OUT_OF_SIGHT; break;
-    }
-}
-
 int sqlite_lease_take(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                      const struct store_claimant *claimant, struct sqlite_lease *ret_before,
-                      struct bl_store_owner *ret_owner, struct bl_error *error)
+                      const struct store_claimant *claimant, uint64_t epoch, struct bl_error *error)
 {
     const struct store_identity *self = &claimant->self;
-    int code = sqlite_lease_read(link, leased, key, ret_before, error);
-    if (code < 0)
-        return code;
-    sqlite_lease_owner(ret_before, claimant, ret_owner);
-    if (ret_owner->life == BL_OWNER_ALIVE || ret_owner->life == BL_OWNER_OUT_OF_SIGHT)
-        return 0;
-    code = sqlite_change(link, error, leased->take, "iusuiiiisss", key, ret_before->epoch + 1,
-                         claimant->owner, claimant->handle, self->pid, self->started,
-                         claimant->wall_ns, claimant->wall_ns + (int64_t)STORE_LEASE_NS, self->host,
-                         self->boot, self->pid_space);
-    return code < 0 ? code : 1;
+    int code = sqlite_change(link, error, leased->take, "iusuiiiisss", key, epoch, claimant->owner,
+                             claimant->handle, self->pid, self->started, claimant->wall_ns,
+                             claimant->wall_ns + (int64_t)STORE_LEASE_NS, self->host, self->boot,
+                             self->pid_space);
+    return code < 0 ? code : 0;
 }
 
 int sqlite_lease_renew(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
@@ -283,65 +185,18 @@ int sqlite_lease_release(struct sqlite_link *link, const struct sqlite_leased *l
     return changed < 0 ? changed : 0;
 }
 
-int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                        const char *id, int code, struct bl_error *error)
-{
-    struct sqlite_lease lease;
-    char holder[160], operation[48];
-    int found = sqlite_lease_read(link, leased, key, &lease, error);
-    if (found < 0)
-        return found;
-    snprintf(operation, sizeof operation, "write to the %s", leased->noun);
-    store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
-    if (found == 0)
-        bl_error_set(error, code, BL_KIND_SESSION, operation, id, "%s %s has been deleted",
-                     leased->noun, id);
-    else if (lease.held)
-        bl_error_set(error, code, BL_KIND_SESSION, operation, id, "%s %s is now held by %s",
-                     leased->noun, id, holder);
-    else
-        bl_error_set(error, code, BL_KIND_SESSION, operation, id,
-                     "%s %s was held by another process meanwhile", leased->noun, id);
-    return code;
-}
-
-static int refuse_held(const struct store_hold *hold, const struct sqlite_lease *before,
-                       struct bl_error *error)
-{
-    char holder[480];
-
-    store_identity_holder(&hold->claimant.self, &before->holder, before->since_wall_ns, holder,
-                          sizeof holder);
-    bl_error_set(
-        error, BL_EBUSY, BL_KIND_SESSION, "open the session", hold->id, "%s %s is held by %.340s",
-        hold->options.newest ? "the newest session of this folder," : "session", hold->id, holder);
-    bl_error_hint(error,
-                  "wait until it is released: 'belay ps' shows what it does, and 'belay "
-                  "cancel %s' stops its running work",
-                  hold->id);
-    return BL_EBUSY;
-}
-
 static int take_lease(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
-    struct sqlite_lease before;
-    struct bl_store_owner owner;
-    int taken = sqlite_lease_take(link, &sqlite_leased_session, hold->grip.session, &hold->claimant,
-                                  &before, &owner, error);
-    if (taken < 0)
-        return taken;
-    /* Also of a holder that has released it. */
-    if (before.epoch > 0)
-        store_identity_text(&before.holder, before.since_wall_ns, hold->recovery.owner,
-                            sizeof hold->recovery.owner);
-    if (taken == 0)
-        return refuse_held(hold, &before, error);
-    hold->recovery.owner_died = before.held;
-    hold->before = before.holder;
-    if (before.held)
-        store_identity_settle(&hold->claimant.self, &before.holder, &hold->recovery.left);
-    hold->grip.epoch = before.epoch + 1;
-    return 0;
+    struct store_lease before;
+    int code = sqlite_lease_read(link, &sqlite_leased_session, hold->grip.session, &before, error);
+    if (code >= 0)
+        code = store_hold_claim(hold, &before, error);
+    if (code == 0)
+        code = sqlite_lease_take(link, &sqlite_leased_session, hold->grip.session, &hold->claimant,
+                                 hold->grip.epoch, error);
+    if (code == 0 && hold->recovery.owner_died)
+        store_identity_settle(&hold->claimant.self, &hold->before, &hold->recovery.left);
+    return code;
 }
 
 /* ---- The run and its context ---- */
@@ -412,17 +267,6 @@ static int load_counters(struct sqlite_link *link, struct store_hold *hold, int6
     return 0;
 }
 
-static int refuse_damaged(const struct store_hold *hold, struct bl_text what,
-                          struct bl_error *error)
-{
-    bl_error_set(error, BL_EPARSE, BL_KIND_SESSION, "open the session", hold->id,
-                 BL_TEXT_FORMAT " of session %s cannot be read: its messages are damaged",
-                 BL_TEXT_ARG(what), hold->id);
-    bl_error_hint(error, "start another session; 'belay session show %s' still shows this one",
-                  hold->id);
-    return BL_EPARSE;
-}
-
 /* Loads the summary of the turns that the model does not see any more. */
 static int load_summary(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
@@ -436,7 +280,7 @@ static int load_summary(struct sqlite_link *link, struct store_hold *hold, struc
     code =
         bl_messages_read(&hold->summary->arena, store_row_text(&row, 0), &hold->summary->messages);
     sqlite_free(rows);
-    return code == 0 ? 0 : refuse_damaged(hold, BL_TEXT("the summary"), error);
+    return code == 0 ? 0 : store_refuse_damaged(hold, BL_TEXT("the summary"), error);
 }
 
 static int load_context(struct sqlite_link *link, struct store_hold *hold, int64_t from,
@@ -456,7 +300,7 @@ static int load_context(struct sqlite_link *link, struct store_hold *hold, int64
         struct bl_text turn =
             bl_arena_printf(&hold->job.output, "turn %lld", (long long)store_row_integer(&row, 1));
         sqlite_free(rows);
-        return refuse_damaged(hold, turn, error);
+        return store_refuse_damaged(hold, turn, error);
     }
     return code;
 }

@@ -18,9 +18,7 @@ static int import_refuse_existing(struct sqlite_link *link, const char *id, stru
         *error = missing;
         return code;
     }
-    bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "import", id, "session %s already exists", id);
-    bl_error_hint(error, "choose another id");
-    return BL_EEXIST;
+    return store_refuse_used_id(STORE_IMPORT, id, error);
 }
 
 static int import_add_session(void *context, const char *id, const struct store_line *line,

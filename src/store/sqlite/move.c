@@ -50,8 +50,7 @@ int sqlite_fork(struct sqlite_link *link, struct store_look *look, struct bl_err
     struct bl_error missing = {0};
     code = sqlite_find_session(link, new_id, &other, &missing);
     if (code == 0)
-        return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "fork", new_id,
-                            "session %s already exists", new_id);
+        return store_refuse_used_id(STORE_FORK, new_id, error);
     if (code != BL_ENOENT) {
         *error = missing;
         return code;
@@ -94,21 +93,11 @@ static int find_doomed(struct sqlite_link *link, struct store_look *look, int64_
 static int move_refuse_held(struct sqlite_link *link, const struct store_look *look,
                             const struct doomed *doomed, struct bl_error *error)
 {
-    struct sqlite_lease lease;
-    char holder[160];
+    struct store_lease lease;
     int code = sqlite_lease_read(link, &sqlite_leased_session, doomed->key, &lease, error);
-    if (code < 0 || !sqlite_lease_binds(&lease, &look->self, look->wall_ns))
+    if (code < 0 || !store_lease_binds(&lease, &look->self, look->wall_ns))
         return code < 0 ? code : 0;
-    store_identity_text(&lease.holder, lease.since_wall_ns, holder, sizeof holder);
-    if (strcmp(doomed->id, look->id) == 0)
-        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id,
-                     "session %s is held by %s", look->id, holder);
-    else
-        bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "delete", look->id,
-                     "session %s, a sub-agent of session %s, is held by %s", doomed->id, look->id,
-                     holder);
-    bl_error_hint(error, "wait until it is done, or stop it: belay cancel %s", doomed->id);
-    return BL_EBUSY;
+    return store_refuse_delete(look->id, doomed->id, &lease, error);
 }
 
 static int delete_one(struct sqlite_link *link, int64_t session, struct bl_error *error)

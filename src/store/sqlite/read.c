@@ -30,10 +30,10 @@ static int add_holder(struct sqlite_link *link, const struct store_look *look, i
                       struct bl_arena *arena, struct bl_store_summary *summary,
                       struct bl_error *error)
 {
-    struct sqlite_lease lease;
+    struct store_lease lease;
     char holder[160];
     int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
-    if (code == 1 && sqlite_lease_binds(&lease, &look->self, look->wall_ns)) {
+    if (code == 1 && store_lease_binds(&lease, &look->self, look->wall_ns)) {
         store_identity_text(&lease.holder, 0, holder, sizeof holder);
         summary->held_by = bl_arena_text(arena, bl_text_from(holder)).data;
     }
@@ -281,8 +281,7 @@ int sqlite_checkpoint_get(struct sqlite_link *link, struct store_look *look, str
     struct store_row row = sqlite_row(rows);
     code = sqlite_next(link, rows, error);
     if (code == 0)
-        return bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "read the checkpoint", look->name,
-                            "session %s has no checkpoint %s", look->id, look->name);
+        return store_refuse_missing_checkpoint(look->id, look->name, error);
     if (code != 1)
         return code;
     look->json = store_row_copy(&look->job.output, &row, 0);

@@ -165,54 +165,28 @@ int sqlite_task_get(struct sqlite_link *link, struct store_task *task, struct bl
 
 /* The statements for the leases of one kind of object. */
 struct sqlite_leased {
-    const char *noun;
     const char *read, *take, *renew, *release;
 };
 
 extern const struct sqlite_leased sqlite_leased_session;
 extern const struct sqlite_leased sqlite_leased_feature;
 
-struct sqlite_lease {
-    uint64_t epoch;
-    bool held;
-    char owner[32];
-    uint64_t handle;
-    struct store_identity holder;
-    int64_t since_wall_ns;
-    int64_t until_wall_ns;
-};
-
 /* Returns 1 if there is a lease, 0 if not, or a code. */
 int sqlite_lease_read(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                      struct sqlite_lease *ret_lease, struct bl_error *error);
-/* True if the holder may still write: it is alive here, or not visible and its lease has not
- * expired. */
-bool sqlite_lease_binds(const struct sqlite_lease *lease, const struct store_identity *self,
-                        int64_t wall_ns);
-/* Fills in the owner as the claimant sees it. */
-void sqlite_lease_owner(const struct sqlite_lease *lease, const struct store_claimant *claimant,
-                        struct bl_store_owner *ret_owner);
-/* Takes the lease. Returns 1 if it now belongs to the claimant, with the epoch increased by one; 0
- * if it binds another holder; or a code. */
+                      struct store_lease *ret_lease, struct bl_error *error);
+/* Writes the claimant's lease with that epoch. Returns 0 or a code. */
 int sqlite_lease_take(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                      const struct store_claimant *claimant, struct sqlite_lease *ret_before,
-                      struct bl_store_owner *ret_owner, struct bl_error *error);
+                      const struct store_claimant *claimant, uint64_t epoch,
+                      struct bl_error *error);
 /* Returns 1 if renewed, 0 if the lease has another epoch, or a code. */
 int sqlite_lease_renew(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                        uint64_t epoch, int64_t wall_ns, struct bl_error *error);
 /* Releases the lease; one with another epoch is left unchanged. */
 int sqlite_lease_release(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
                          uint64_t epoch, struct bl_error *error);
-/* Sets the error `code` with the present holder. */
-int sqlite_lease_refuse(struct sqlite_link *link, const struct sqlite_leased *leased, int64_t key,
-                        const char *id, int code, struct bl_error *error);
-
-#define SQLITE_SUGGEST_IDS_MAX 1000
-
-/* Sets the hint of an error to the id in the first column that is closest to the word, or to
- * `otherwise`. */
-void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows, const char *word,
-                    const char *otherwise, struct bl_error *error);
+/* Offers the ids in the first column. */
+void sqlite_suggest(struct sqlite_link *link, sqlite3_stmt *rows,
+                    struct store_suggestion *suggestion);
 /* Returns the session's key. BL_ENOENT with a suggestion. */
 int sqlite_find_session(struct sqlite_link *link, const char *id, int64_t *ret_session,
                         struct bl_error *error);

@@ -36,8 +36,7 @@ int sqlite_task_begin(struct sqlite_link *link, struct store_task *task, struct 
                       self->pid, self->started, self->host, self->boot, self->pid_space);
     if (changed != 0)
         return changed < 0 ? changed : 0;
-    return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "begin the task", begun->id,
-                        "task %.100s already exists", begun->id);
+    return store_refuse_existing_task(begun->id, error);
 }
 
 int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
@@ -56,9 +55,7 @@ int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl
         return found;
     if (found == 1)
         sqlite_free(row);
-    return bl_error_set(
-        error, found == 1 ? BL_EEXIST : BL_ENOENT, BL_KIND_SESSION, "end the task", end->id,
-        found == 1 ? "task %.100s has already ended" : "there is no task %.100s", end->id);
+    return store_refuse_ended_task(end->id, found == 1, error);
 }
 
 /* ---- Reading ---- */

@@ -10,12 +10,9 @@
 static int sqlite_turn_refuse_stale(struct sqlite_link *link, const struct store_write *write,
                                     struct bl_error *error)
 {
-    int code = write->job.operation == STORE_RENEW ? BL_EBUSY : BL_ECLOSED;
-    int refused = sqlite_lease_refuse(link, &sqlite_leased_session, write->grip.session, write->id,
-                                      code, error);
-    if (refused == code)
-        bl_error_hint(error, "open the session again to see what is in it");
-    return refused;
+    struct store_lease lease;
+    int found = sqlite_lease_read(link, &sqlite_leased_session, write->grip.session, &lease, error);
+    return found < 0 ? found : store_refuse_stale_session(write, found == 1 ? &lease : NULL, error);
 }
 
 static int check_epoch(struct sqlite_link *link, const struct store_write *write,
@@ -83,10 +80,7 @@ static int refuse_commit(struct sqlite_link *link, const struct store_write *wri
     int code = check_epoch(link, write, error);
     if (code != 0)
         return code;
-    return bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "commit", write->id,
-                        "turn " BL_TEXT_FORMAT " of session %s is not running: it has already "
-                        "ended",
-                        BL_TEXT_ARG(write->settlement.turn_id), write->id);
+    return store_refuse_ended_turn(write, error);
 }
 
 /* Updates the session's row, which only commits change, and the summary of the turns that leave the

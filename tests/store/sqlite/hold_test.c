@@ -192,13 +192,13 @@ STORE_TEST(lease_expires_exactly_at_its_time)
     store_identity_read(&self);
     other = self;
     bl_text_into(other.host, sizeof other.host, "elsewhere");
-    struct sqlite_lease lease = {.held = true, .holder = other, .until_wall_ns = 1000};
-    CHECK(sqlite_lease_binds(&lease, &self, 999));
-    CHECK(!sqlite_lease_binds(&lease, &self, 1000));
+    struct store_lease lease = {.held = true, .holder = other, .until_wall_ns = 1000};
+    CHECK(store_lease_binds(&lease, &self, 999));
+    CHECK(!store_lease_binds(&lease, &self, 1000));
     lease.holder = self;
-    CHECK(sqlite_lease_binds(&lease, &self, 1000));
+    CHECK(store_lease_binds(&lease, &self, 1000));
     lease.held = false;
-    CHECK(!sqlite_lease_binds(&lease, &self, 999));
+    CHECK(!store_lease_binds(&lease, &self, 999));
     bl_store_close(store);
 }
 
