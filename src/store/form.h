@@ -250,4 +250,53 @@ int store_refuse_existing_task(const char *id, struct bl_error *error);
 /* `found` false: there is no such task. */
 int store_refuse_ended_task(const char *id, bool found, struct bl_error *error);
 
+/* ---- view.c: rows for readers ---------------------------------------------------------------- */
+
+/* Copies are in the output of the job. The columns are listed first to last. */
+
+/* id, directory, title, parent, created, updated, turns_total, input, output, spent (5 columns),
+ * agent_of, agent_turn, persona; without attempts and holder. */
+void store_summary_read(const struct store_row *row, struct bl_arena *arena,
+                        struct bl_store_summary *ret_summary);
+/* Adds an ended attempt: spent (5 columns). */
+void store_summary_add_attempt(struct bl_store_summary *summary, const struct store_row *row);
+/* Names the holder of the lease if it binds. */
+void store_summary_add_holder(struct bl_store_summary *summary, struct store_look *look,
+                              const struct store_lease *lease);
+
+/* A growing array of texts in an arena. */
+struct store_texts {
+    struct bl_text *items;
+    size_t count;
+    size_t capacity;
+};
+
+void store_texts_add(struct store_texts *texts, struct bl_arena *arena, struct bl_text text);
+/* Returns bl_store_attempt_record: id, state, prompt, started, ended (null: running), result,
+ * receipt's body. */
+struct bl_text store_attempt_json(struct bl_arena *arena, const struct store_row *row);
+/* Sets the texts of a shown session. */
+void store_look_take_texts(struct store_look *look, const struct store_texts *turns,
+                           const struct store_texts *attempts, const struct store_texts *receipts);
+/* id, interrupted, messages. */
+void store_look_add_turn(struct store_look *look, const struct store_row *row);
+/* id, digest, created, deadline_ms, pid, pid_started, yielded_generation, generation, completed,
+ * ended, yielded, terminal. */
+void store_look_add_cell(struct store_look *look, const struct store_row *row);
+/* name, body. */
+void store_look_add_value(struct store_look *look, const struct store_row *row);
+/* name, json. */
+void store_feature_add_record(struct store_feature_look *look, const struct store_row *row);
+/* number, json. */
+void store_feature_add_event(struct store_feature_look *look, const struct store_row *row);
+/* repository, id, name, created, updated, json of the record "feature". Returns the summary, whose
+ * owner is not set yet. */
+struct bl_store_feature_summary *store_feature_add_summary(struct store_feature_look *look,
+                                                           const struct store_row *row);
+/* Fills in a task that was found: kind, session, created, ended, expires, status, pid, started,
+ * host, boot, pid_space, receipt, result. Looks whether the owner of a working task is alive. */
+void store_task_read(struct store_task *task, const struct store_row *row);
+/* True if the task was found working, and no process will record its end any more. */
+bool store_task_is_lost(const struct store_task *task);
+
 #endif

@@ -270,31 +270,9 @@ int sqlite_tombstone_add(struct sqlite_link *link, int64_t session,
 
 /* ---- Reading ---- */
 
-static void read_cell(struct store_look *look, const struct store_row *row)
-{
-    struct bl_arena *arena = &look->job.output;
-    struct bl_store_cell *cell = bl_arena_alloc(arena, sizeof *cell);
-    *cell = (struct bl_store_cell){
-        .id = store_row_copy(arena, row, 0),
-        .digest = store_row_copy(arena, row, 1),
-        .created_wall_ns = store_row_time(row, 2),
-        .deadline_ms = store_row_integer(row, 3),
-        .pid = store_row_integer(row, 4),
-        .pid_started = store_row_integer(row, 5),
-        .yielded_generation = store_row_count(row, 6),
-        .generation = store_row_count(row, 7),
-        .completed = store_row_flag(row, 8),
-        .ended_wall_ns = store_row_time(row, 9),
-        .yielded = store_row_copy(arena, row, 10),
-        .terminal = store_row_copy(arena, row, 11),
-    };
-    bl_list_push_back(&look->cells, &cell->link);
-}
-
 /* Sorts only the keys: a sort of the rows would move all their texts. */
 int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
-    struct bl_arena *arena = &look->job.output;
     int code;
     sqlite3_stmt *rows =
         sqlite_query(link, error,
@@ -305,7 +283,7 @@ int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct 
                      "i", look->session);
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1)
-        read_cell(look, &row);
+        store_look_add_cell(look, &row);
     if (code != 0)
         return code;
     rows = sqlite_query(link, error,
@@ -313,12 +291,8 @@ int sqlite_cells_load(struct sqlite_link *link, struct store_look *look, struct 
                         " (SELECT key FROM cell_value WHERE session = ?) ORDER BY key",
                         "i", look->session);
     row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct bl_store_value *value = bl_arena_alloc(arena, sizeof *value);
-        value->key = store_row_copy(arena, &row, 0);
-        value->json = store_row_copy(arena, &row, 1);
-        bl_list_push_back(&look->values, &value->link);
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_look_add_value(look, &row);
     return code;
 }
 

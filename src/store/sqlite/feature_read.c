@@ -1,6 +1,4 @@
 /* Reading features: the records of one, its events, and the list of all. */
-#include <stdio.h>
-
 #include "sqlite.h"
 
 int sqlite_find_feature(struct sqlite_link *link, const char *repository, const char *id,
@@ -40,15 +38,6 @@ static int feature_read_owner(struct sqlite_link *link, const struct store_featu
     return 0;
 }
 
-static void feature_read_add_record(struct store_feature_look *look, const char *name,
-                                    const struct store_row *row, int column)
-{
-    struct bl_row *record = bl_arena_alloc(&look->job.output, sizeof *record);
-    record->name = name;
-    record->json = store_row_copy(&look->job.output, row, column);
-    bl_list_push_back(&look->records, &record->link);
-}
-
 /* Returns the first name after all that begin with the prefix. Names are compared as bytes: it is
  * the prefix with its last byte increased by one, or a byte that no text contains. */
 static const char *end_of_prefix(struct bl_arena *arena, const char *prefix)
@@ -81,7 +70,7 @@ int sqlite_feature_load(struct sqlite_link *link, struct store_feature_look *loo
         "iuss", feature, look->generation, look->prefix, end_of_prefix(arena, look->prefix));
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1)
-        feature_read_add_record(look, store_row_string(arena, &row, 0), &row, 1);
+        store_feature_add_record(look, &row);
     return code;
 }
 
@@ -101,24 +90,19 @@ int sqlite_feature_events(struct sqlite_link *link, struct store_feature_look *l
         "iuui", feature, look->generation, look->after,
         look->limit == 0 || look->limit > INT64_MAX ? (int64_t)-1 : (int64_t)look->limit);
     struct store_row row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        char number[24];
-        snprintf(number, sizeof number, "%lld", (long long)store_row_integer(&row, 0));
-        feature_read_add_record(look, bl_arena_text(&look->job.output, bl_text_from(number)).data,
-                                &row, 1);
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_feature_add_event(look, &row);
     return code;
 }
 
 int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *look,
                         struct bl_error *error)
 {
-    struct bl_arena *arena = &look->job.output;
     int code;
     bl_list_init(&look->summaries);
     sqlite3_stmt *rows =
         sqlite_query(link, error,
-                     "SELECT feature.key, repository, id, feature.name, created, updated, json"
+                     "SELECT repository, id, feature.name, created, updated, json, feature.key"
                      " FROM feature LEFT JOIN feature_record AS record"
                      " ON record.feature = feature.key AND record.generation = feature.generation"
                      " AND record.name = 'feature' WHERE ?1 IS NULL OR repository = ?1"
@@ -126,17 +110,8 @@ int sqlite_feature_list(struct sqlite_link *link, struct store_feature_look *loo
                      "s", look->repository);
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct bl_store_feature_summary *summary = bl_arena_alloc(arena, sizeof *summary);
-        *summary = (struct bl_store_feature_summary){
-            .repository = store_row_string(arena, &row, 1),
-            .id = store_row_string(arena, &row, 2),
-            .name = store_row_string(arena, &row, 3),
-            .created_wall_ns = store_row_time(&row, 4),
-            .updated_wall_ns = store_row_time(&row, 5),
-            .record = store_row_copy(arena, &row, 6),
-        };
-        bl_list_push_back(&look->summaries, &summary->link);
-        code = feature_read_owner(link, look, store_row_integer(&row, 0), &summary->owner, error);
+        struct bl_store_feature_summary *summary = store_feature_add_summary(look, &row);
+        code = feature_read_owner(link, look, store_row_integer(&row, 6), &summary->owner, error);
         if (code != 0) {
             sqlite_free(rows);
             return code;

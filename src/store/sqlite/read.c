@@ -3,8 +3,8 @@
 #include "sqlite.h"
 
 #define SUMMARY_COLUMNS                                                                            \
-    "key, id, directory, title, parent, created, updated, turns_total, input, output,"             \
-    " spent_input, spent_output, cost, cost_max, cost_unknown, agent_of, agent_turn, persona"
+    "id, directory, title, parent, created, updated, turns_total, input, output,"                  \
+    " spent_input, spent_output, cost, cost_max, cost_unknown, agent_of, agent_turn, persona, key"
 
 /* ---- Summaries ---- */
 
@@ -18,50 +18,30 @@ static int add_attempts(struct sqlite_link *link, int64_t session, struct bl_sto
                                       " cost_unknown FROM attempt WHERE session = ?",
                                       "i", session);
     struct store_row row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct bl_spent spent = store_row_spent(&row, 0);
-        bl_spent_add(&summary->spent, &spent);
-        summary->attempts++;
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_summary_add_attempt(summary, &row);
     return code;
 }
 
-static int add_holder(struct sqlite_link *link, const struct store_look *look, int64_t session,
-                      struct bl_arena *arena, struct bl_store_summary *summary,
-                      struct bl_error *error)
+static int add_holder(struct sqlite_link *link, struct store_look *look, int64_t session,
+                      struct bl_store_summary *summary, struct bl_error *error)
 {
     struct store_lease lease;
-    char holder[160];
     int code = sqlite_lease_read(link, &sqlite_leased_session, session, &lease, error);
-    if (code == 1 && store_lease_binds(&lease, &look->self, look->wall_ns)) {
-        store_identity_text(&lease.holder, 0, holder, sizeof holder);
-        summary->held_by = bl_arena_text(arena, bl_text_from(holder)).data;
-    }
+    if (code == 1)
+        store_summary_add_holder(summary, look, &lease);
     return code < 0 ? code : 0;
 }
 
 /* Reads the summary from the current row. */
-static int read_summary(struct sqlite_link *link, const struct store_look *look,
+static int read_summary(struct sqlite_link *link, struct store_look *look,
                         const struct store_row *row, struct bl_arena *arena,
                         struct bl_store_summary *ret_summary, struct bl_error *error)
 {
-    *ret_summary = (struct bl_store_summary){
-        .id = store_row_string(arena, row, 1),
-        .directory = store_row_string(arena, row, 2),
-        .title = store_row_string(arena, row, 3),
-        .parent = store_row_string(arena, row, 4),
-        .agent_of = store_row_string(arena, row, 15),
-        .agent_turn = store_row_string(arena, row, 16),
-        .persona = store_row_string(arena, row, 17),
-        .created_wall_ns = store_row_time(row, 5),
-        .updated_wall_ns = store_row_time(row, 6),
-        .turns = store_row_count(row, 7),
-        .usage = {store_row_count(row, 8), store_row_count(row, 9)},
-    };
-    ret_summary->spent = store_row_spent(row, 10);
-    int64_t session = store_row_integer(row, 0);
+    int64_t session = store_row_integer(row, 17);
+    store_summary_read(row, arena, ret_summary);
     int code = add_attempts(link, session, ret_summary, error);
-    return code != 0 ? code : add_holder(link, look, session, arena, ret_summary, error);
+    return code != 0 ? code : add_holder(link, look, session, ret_summary, error);
 }
 
 int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
@@ -93,88 +73,21 @@ int sqlite_list(struct sqlite_link *link, struct store_look *look, struct bl_err
 
 /* ---- One session ---- */
 
-/* A growing array of texts in an arena. */
-struct texts {
-    struct bl_text *items;
-    size_t count;
-    size_t capacity;
-};
-
-static void sqlite_read_add_text(struct texts *texts, struct bl_arena *arena, struct bl_text text)
-{
-    if (texts->count == texts->capacity) {
-        size_t size = texts->capacity * sizeof *texts->items;
-        texts->capacity = texts->capacity == 0 ? 16 : 2 * texts->capacity;
-        texts->items =
-            bl_arena_resize(arena, texts->items, size, texts->capacity * sizeof *texts->items);
-    }
-    texts->items[texts->count++] = text;
-}
-
 static int read_turns(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
-                      struct texts *turns, struct bl_error *error)
+                      struct store_texts *turns, struct bl_error *error)
 {
     int code;
     sqlite3_stmt *rows = sqlite_query(
         link, error, "SELECT result FROM turn WHERE session = ? ORDER BY number", "i", session);
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1)
-        sqlite_read_add_text(turns, arena, store_row_copy(arena, &row, 0));
+        store_texts_add(turns, arena, store_row_copy(arena, &row, 0));
     return code;
 }
 
-struct attempt {
-    struct bl_text turn_id;
-    struct bl_text state;
-    struct bl_text prompt;
-    int64_t started_wall_ns;
-    int64_t ended_wall_ns; /* 0: running */
-    struct bl_text result;
-    struct bl_text receipt;
-};
-
-static const char *const state_names[] = {"rejected", "cut_off", "running"};
-static const struct bl_names attempt_states = BL_NAMES(state_names);
-static const struct bl_form turn_form = {"a turn's id", "^turn_", NULL};
-
-#define BL_RECORD_STRUCT struct attempt
-static const struct bl_member attempt_members[] = {
-    BL_MEMBER_TEXT("turn_id", turn_id, .form = &turn_form),
-    BL_MEMBER_TEXT("state", state, .names = &attempt_states,
-                   .about = "rejected: it did not complete; cut_off: its process died; running: "
-                            "it has not ended."),
-    BL_MEMBER_TEXT("prompt", prompt),
-    BL_MEMBER_TIME("started_at", started_wall_ns),
-    BL_MEMBER_TIME("ended_at", ended_wall_ns, .nullable = true,
-                   .about = "null while it is running."),
-    BL_MEMBER_RAW("result", result, .nullable = true, .record = &bl_turn_result_record,
-                  .about = "null if its process died before writing it."),
-    BL_MEMBER_RAW("receipt", receipt, .nullable = true, .record = &bl_receipt_record,
-                  .about = "null unless it was stopped."),
-    BL_MEMBER_END,
-};
-#undef BL_RECORD_STRUCT
-const struct bl_record bl_store_attempt_record =
-    BL_RECORD("attempt", struct attempt, attempt_members, .closed = true,
-              .about = "A turn that is not in the session.");
-
-static void write_attempt(struct bl_json_writer *writer, const struct store_row *row)
-{
-    bl_record_write(writer, &bl_store_attempt_record,
-                    &(struct attempt){.turn_id = store_row_text(row, 0),
-                                      .state = store_row_text(row, 1),
-                                      .prompt = store_row_text(row, 2),
-                                      .started_wall_ns = store_row_time(row, 3),
-                                      .ended_wall_ns = store_row_time(row, 4),
-                                      .result = store_row_text(row, 5),
-                                      .receipt = store_row_text(row, 6)});
-}
-
 static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
-                         struct texts *attempts, struct bl_error *error)
+                         struct store_texts *attempts, struct bl_error *error)
 {
-    BL_AUTO_BUFFER(buffer, SIZE_MAX / 2);
-    struct bl_json_writer writer;
     int code;
     sqlite3_stmt *rows =
         sqlite_query(link, error,
@@ -186,18 +99,14 @@ static int read_attempts(struct sqlite_link *link, int64_t session, struct bl_ar
                      " 9223372036854775807 FROM running WHERE session = ?1 ORDER BY position",
                      "i", session);
     struct store_row row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        bl_buffer_clear(&buffer);
-        bl_json_writer_init(&writer, &buffer);
-        write_attempt(&writer, &row);
-        sqlite_read_add_text(attempts, arena, bl_arena_text(arena, bl_buffer_text(&buffer)));
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_texts_add(attempts, arena, store_attempt_json(arena, &row));
     return code;
 }
 
 /* Reads receipts of stops that belong to no turn or attempt. */
 static int sqlite_read_receipts(struct sqlite_link *link, int64_t session, struct bl_arena *arena,
-                                struct texts *receipts, struct bl_error *error)
+                                struct store_texts *receipts, struct bl_error *error)
 {
     int code;
     sqlite3_stmt *rows =
@@ -210,14 +119,14 @@ static int sqlite_read_receipts(struct sqlite_link *link, int64_t session, struc
                      "i", session);
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1)
-        sqlite_read_add_text(receipts, arena, store_row_copy(arena, &row, 0));
+        store_texts_add(receipts, arena, store_row_copy(arena, &row, 0));
     return code;
 }
 
 int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
     struct bl_arena *arena = &look->job.output;
-    struct texts turns = {0}, attempts = {0}, receipts = {0};
+    struct store_texts turns = {0}, attempts = {0}, receipts = {0};
     int64_t session;
     int code = sqlite_find_session(link, look->id, &session, error);
     if (code != 0)
@@ -236,12 +145,7 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
         code = read_attempts(link, session, arena, &attempts, error);
     if (code == 0 && !look->brief)
         code = sqlite_read_receipts(link, session, arena, &receipts, error);
-    look->view.turns = turns.items;
-    look->view.turn_count = turns.count;
-    look->view.attempts = attempts.items;
-    look->view.attempt_count = attempts.count;
-    look->view.receipts = receipts.items;
-    look->view.receipt_count = receipts.count;
+    store_look_take_texts(look, &turns, &attempts, &receipts);
     return code;
 }
 
@@ -249,7 +153,6 @@ int sqlite_show(struct sqlite_link *link, struct store_look *look, struct bl_err
  * and keeps the turns. */
 int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_error *error)
 {
-    struct bl_arena *arena = &look->job.output;
     int64_t session;
     int code = sqlite_find_session(link, look->id, &session, error);
     if (code != 0)
@@ -259,13 +162,8 @@ int sqlite_turns(struct sqlite_link *link, struct store_look *look, struct bl_er
         link, error, "SELECT id, interrupted, messages FROM turn WHERE session = ? ORDER BY number",
         "i", session);
     struct store_row row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct bl_store_turn *turn = bl_arena_alloc(arena, sizeof *turn);
-        turn->id = store_row_copy(arena, &row, 0);
-        turn->interrupted = store_row_flag(&row, 1);
-        turn->messages = store_row_copy(arena, &row, 2);
-        bl_list_push_back(&look->turns, &turn->link);
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_look_add_turn(look, &row);
     return code;
 }
 

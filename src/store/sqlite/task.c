@@ -60,34 +60,9 @@ int sqlite_task_end(struct sqlite_link *link, struct store_task *task, struct bl
 
 /* ---- Reading ---- */
 
-/* True if no process will record the end of the task any more. */
-static bool is_orphan(const struct store_task *task, const struct store_identity *owner)
-{
-    switch (store_identity_life(&task->self, owner)) {
-    case STORE_ALIVE: return false;
-    case STORE_DEAD: return true;
-    case STORE_OUT_OF_SIGHT: break;
-    }
-    return task->wall_ns - task->task.created_wall_ns > STORE_TASK_OUT_OF_SIGHT_NS;
-}
-
-static void sqlite_task_read_owner(const struct store_row *row, int column,
-                                   struct store_identity *ret_owner)
-{
-    *ret_owner = (struct store_identity){
-        .pid = store_row_integer(row, column),
-        .started = store_row_integer(row, column + 1),
-    };
-    store_row_into(ret_owner->host, sizeof ret_owner->host, row, column + 2);
-    store_row_into(ret_owner->boot, sizeof ret_owner->boot, row, column + 3);
-    store_row_into(ret_owner->pid_space, sizeof ret_owner->pid_space, row, column + 4);
-}
-
 /* Fills in the answer. An expired task counts as missing. */
 static int read_task(struct sqlite_link *link, struct store_task *task, struct bl_error *error)
 {
-    struct bl_arena *arena = &task->job.output;
-    struct store_identity owner;
     sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT kind, session, created, ended, expires, status, pid, started, host,"
@@ -99,21 +74,8 @@ static int read_task(struct sqlite_link *link, struct store_task *task, struct b
     task->found = code == 1;
     if (code != 1)
         return code;
-    task->task = (struct bl_store_task){
-        .id = task->task.id,
-        .kind = store_row_string(arena, &row, 0),
-        .session = store_row_string(arena, &row, 1),
-        .created_wall_ns = store_row_time(&row, 2),
-        .ended_wall_ns = store_row_time(&row, 3),
-        .expires_wall_ns = store_row_time(&row, 4),
-        .status = store_row_string(arena, &row, 5),
-        .receipt = store_row_copy(arena, &row, 11),
-        .result = store_row_copy(arena, &row, 12),
-    };
-    sqlite_task_read_owner(&row, 6, &owner);
+    store_task_read(task, &row);
     sqlite_free(rows);
-    if (task->task.ended_wall_ns == 0)
-        task->task.owner_alive = !is_orphan(task, &owner);
     return 0;
 }
 
@@ -122,7 +84,7 @@ int sqlite_task_get(struct sqlite_link *link, struct store_task *task, struct bl
     int code = read_task(link, task, error);
     if (code != 0)
         return code;
-    task->unsettled = task->found && task->task.ended_wall_ns == 0 && !task->task.owner_alive;
+    task->unsettled = store_task_is_lost(task);
     if (task->unsettled)
         return 0;
     sqlite3_stmt *row =
@@ -141,7 +103,7 @@ int sqlite_task_settle(struct sqlite_link *link, struct store_task *task, struct
     int code = remove_expired(link, task, error);
     if (code == 0)
         code = read_task(link, task, error);
-    if (code != 0 || !task->found || task->task.ended_wall_ns != 0 || task->task.owner_alive)
+    if (code != 0 || !store_task_is_lost(task))
         return code;
     /* Called under the writer's lock: no other process can end the task in between. */
     int changed =
