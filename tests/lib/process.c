@@ -79,3 +79,21 @@ bool process_lives(pid_t pid)
     struct process process;
     return process_read(pid, &process) && process.state != 'Z';
 }
+
+size_t process_children(pid_t parent, pid_t *out, size_t size)
+{
+    DIR *folder = opendir("/proc");
+    struct process process;
+    size_t count = 0;
+
+    for (struct dirent *entry;
+         folder != NULL && count < size && (entry = readdir(folder)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 0 && process_read(pid, &process) && process.state != 'Z' &&
+            process.parent == parent)
+            out[count++] = pid;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}

@@ -3,6 +3,7 @@
 #define BELAY_TESTS_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* Returns the descendant whose name begins with `name` and that has used far more processor time
@@ -10,5 +11,7 @@
 pid_t process_busy(pid_t ancestor, const char *name);
 /* True if the process exists and is not a zombie. */
 bool process_lives(pid_t pid);
+/* Writes the direct children that are not zombies; returns their number, at most `size`. */
+size_t process_children(pid_t parent, pid_t *out, size_t size);
 
 #endif
