@@ -264,14 +264,6 @@ void store_summary_add_attempt(struct bl_store_summary *summary, const struct st
 void store_summary_add_holder(struct bl_store_summary *summary, struct store_look *look,
                               const struct store_lease *lease);
 
-/* A growing array of texts in an arena. */
-struct store_texts {
-    struct bl_text *items;
-    size_t count;
-    size_t capacity;
-};
-
-void store_texts_add(struct store_texts *texts, struct bl_arena *arena, struct bl_text text);
 /* Returns bl_store_attempt_record: id, state, prompt, started, ended (null: running), result,
  * receipt's body. */
 struct bl_text store_attempt_json(struct bl_arena *arena, const struct store_row *row);
@@ -298,5 +290,39 @@ struct bl_store_feature_summary *store_feature_add_summary(struct store_feature_
 void store_task_read(struct store_task *task, const struct store_row *row);
 /* True if the task was found working, and no process will record its end any more. */
 bool store_task_is_lost(const struct store_task *task);
+
+/* ---- hold.c: the answer of a hold ------------------------------------------------------------ */
+
+/* Forgets the answer of an earlier run of the job. */
+void store_hold_begin(struct store_hold *hold);
+/* Sets the id of a new session: the requested one, or one that is made. */
+void store_hold_name(struct store_hold *hold);
+/* Takes the session that was found: key, id. */
+void store_hold_take_session(struct store_hold *hold, const struct store_row *row);
+/* Adds a committed result of the request: result. */
+void store_hold_add_recorded(struct store_hold *hold, const struct store_row *row);
+/* Returns context_from: turns_total, context_from, input, output, id of the newest turn. */
+int64_t store_hold_take_counters(struct store_hold *hold, const struct store_row *row);
+/* Takes the summary of the turns before the context: messages. BL_EPARSE: they are damaged. */
+int store_hold_take_summary(struct store_hold *hold, const struct store_row *row,
+                            struct bl_error *error);
+/* Adds a turn of the context: messages, number. BL_EPARSE: they are damaged. */
+int store_hold_add_turn(struct store_hold *hold, const struct store_row *row,
+                        struct bl_error *error);
+
+/* ---- left.c: what a dead holder left --------------------------------------------------------- */
+
+/* Returns the number of the last of these events: lines. 0: it has none. */
+uint64_t store_left_seq(struct store_hold *hold, const struct store_row *row);
+/* Names the turn that was cut off, and makes the id of its receipt. */
+void store_left_cut_off(struct store_hold *hold, const char *turn);
+/* True if the dead owner's wardens stopped processes: a receipt of them is due, also without a
+ * turn. */
+bool store_left_processes(const struct store_hold *hold);
+/* Writes the receipt of a stop that its owner could not write because it had died, and the event
+ * with it, which follows the event with number `last`. It contains what the owner's wardens
+ * recorded, and what is found now. `turn` NULL: only background commands were left. */
+void store_left_write(const struct store_hold *hold, const char *run, const char *turn,
+                      uint64_t last, struct bl_buffer *receipt, struct bl_buffer *events);
 
 #endif

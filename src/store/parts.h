@@ -126,6 +126,15 @@ struct store_job {
     struct bl_arena output;
 };
 
+/* A growing array of texts in an arena. */
+struct store_texts {
+    struct bl_text *items;
+    size_t count;
+    size_t capacity;
+};
+
+void store_texts_add(struct store_texts *texts, struct bl_arena *arena, struct bl_text text);
+
 /* Returns a zeroed job of `size` bytes, which begins with a struct store_job. */
 void *store_job_new(enum store_operation operation, size_t size);
 /* Frees a job now, or when the thread has finished with it. */
@@ -155,8 +164,7 @@ struct store_hold {
     struct bl_turn_record *summary;
     struct bl_store_recovery recovery;
     struct store_identity before; /* the last holder */
-    struct bl_text *recorded;     /* in the output, as are the texts */
-    size_t recorded_count;
+    struct store_texts recorded;  /* in the output */
 };
 
 /* Release, renew, begin, commit, reject, note, compact, put a checkpoint, and writes for cells. */

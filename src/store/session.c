@@ -97,8 +97,8 @@ static void take_answer(struct bl_store_session *held, struct store_hold *hold,
     held->recovery = hold->recovery;
     held->arena = hold->job.output;
     bl_arena_init(&hold->job.output);
-    held->recorded = hold->recorded;
-    held->recorded_count = hold->recorded_count;
+    held->recorded = hold->recorded.items;
+    held->recorded_count = hold->recorded.count;
     held->table = (struct bl_turn_store){
         .context = held,
         .begin = store_session_begin_turn,

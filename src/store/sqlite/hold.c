@@ -39,10 +39,7 @@ static int sqlite_hold_make_session(struct sqlite_link *link, struct store_hold 
                                     struct bl_error *error)
 {
     const struct bl_store_hold_options *options = &hold->options;
-    if (options->id != NULL)
-        bl_text_into(hold->id, sizeof hold->id, options->id);
-    else
-        bl_id_make(hold->id, "s-");
+    store_hold_name(hold);
     int code = sqlite_change(link, error,
                              "INSERT INTO session (id, created, updated, directory, title,"
                              " agent_of, agent_turn, persona)"
@@ -72,8 +69,7 @@ static int find_by_request(struct sqlite_link *link, struct store_hold *hold,
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    hold->grip.session = store_row_integer(&row, 0);
-    store_row_into(hold->id, sizeof hold->id, &row, 1);
+    store_hold_take_session(hold, &row);
     code = store_request_check(hold, store_row_text(&row, 2), error);
     sqlite_free(rows);
     return code == 0 ? 1 : code;
@@ -92,8 +88,7 @@ static int find_newest(struct sqlite_link *link, struct store_hold *hold, struct
         return store_refuse_no_newest(directory, error);
     if (code != 1)
         return code;
-    hold->grip.session = store_row_integer(&row, 0);
-    store_row_into(hold->id, sizeof hold->id, &row, 1);
+    store_hold_take_session(hold, &row);
     sqlite_free(rows);
     return 0;
 }
@@ -222,8 +217,6 @@ static int register_run(struct sqlite_link *link, const struct store_hold *hold,
 /* The kept part of an interrupted turn is not a result: the turn is run again. */
 static int load_recorded(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
-    struct bl_arena *arena = &hold->job.output;
-    size_t capacity = 0;
     int code;
     if (hold->options.request_id == NULL)
         return 0;
@@ -233,15 +226,8 @@ static int load_recorded(struct sqlite_link *link, struct store_hold *hold, stru
                                       " ORDER BY number",
                                       "is", hold->grip.session, hold->options.request_id);
     struct store_row row = sqlite_row(rows);
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        if (hold->recorded_count == capacity) {
-            size_t size = capacity * sizeof *hold->recorded;
-            capacity = capacity == 0 ? 8 : 2 * capacity;
-            hold->recorded =
-                bl_arena_resize(arena, hold->recorded, size, capacity * sizeof *hold->recorded);
-        }
-        hold->recorded[hold->recorded_count++] = store_row_copy(arena, &row, 0);
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_hold_add_recorded(hold, &row);
     return code;
 }
 
@@ -257,12 +243,7 @@ static int load_counters(struct sqlite_link *link, struct store_hold *hold, int6
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
-    hold->turns_total = store_row_count(&row, 0);
-    *ret_from = store_row_integer(&row, 1);
-    hold->usage = (struct bl_usage){store_row_count(&row, 2), store_row_count(&row, 3)};
-    hold->recovery.turns_total = hold->turns_total;
-    if (!store_row_null(&row, 4))
-        store_row_into(hold->recovery.last_turn, sizeof hold->recovery.last_turn, &row, 4);
+    *ret_from = store_hold_take_counters(hold, &row);
     sqlite_free(rows);
     return 0;
 }
@@ -276,11 +257,9 @@ static int load_summary(struct sqlite_link *link, struct store_hold *hold, struc
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    hold->summary = bl_turn_record_new();
-    code =
-        bl_messages_read(&hold->summary->arena, store_row_text(&row, 0), &hold->summary->messages);
+    code = store_hold_take_summary(hold, &row, error);
     sqlite_free(rows);
-    return code == 0 ? 0 : store_refuse_damaged(hold, BL_TEXT("the summary"), error);
+    return code;
 }
 
 static int load_context(struct sqlite_link *link, struct store_hold *hold, int64_t from,
@@ -293,35 +272,19 @@ static int load_context(struct sqlite_link *link, struct store_hold *hold, int64
                                       "ii", hold->grip.session, from);
     struct store_row row = sqlite_row(rows);
     while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct bl_turn_record *record = bl_turn_record_new();
-        bl_list_push_back(&hold->records, &record->link);
-        if (bl_messages_read(&record->arena, store_row_text(&row, 0), &record->messages) == 0)
-            continue;
-        struct bl_text turn =
-            bl_arena_printf(&hold->job.output, "turn %lld", (long long)store_row_integer(&row, 1));
-        sqlite_free(rows);
-        return store_refuse_damaged(hold, turn, error);
+        code = store_hold_add_turn(hold, &row, error);
+        if (code != 0) {
+            sqlite_free(rows);
+            return code;
+        }
     }
     return code;
-}
-
-static void forget_answer(struct store_hold *hold)
-{
-    struct bl_list *each;
-    while ((each = bl_list_pop_front(&hold->records)) != NULL)
-        bl_turn_record_free(BL_CONTAINER(each, struct bl_turn_record, link));
-    bl_turn_record_free(hold->summary);
-    hold->summary = NULL;
-    hold->recovery = (struct bl_store_recovery){
-        .left = {.survivors = BL_SURVIVORS_UNKNOWN, .unverified = "the last holder is unknown"}};
-    hold->recorded = NULL;
-    hold->recorded_count = 0;
 }
 
 int sqlite_hold(struct sqlite_link *link, struct store_hold *hold, struct bl_error *error)
 {
     int64_t from = 1;
-    forget_answer(hold);
+    store_hold_begin(hold);
     int code = sqlite_hold_find_or_make(link, hold, error);
     if (code == 0)
         code = take_lease(link, hold, error);

@@ -2,54 +2,16 @@
  * and a receipt for them. */
 #include "sqlite.h"
 
-/* Writes the receipt of a stop that its owner could not write because it had died. It contains what
- * the owner's wardens recorded, and what is found now. `turn` NULL: only background commands were
- * left. */
-static void left_write_receipt(struct bl_json_writer *writer, const struct store_hold *hold,
-                               const char *run, const char *turn)
-{
-    const struct bl_wardens_end *end = &hold->recovery.left;
-    struct bl_unit_row unit = {
-        .kind = bl_unit_kind_name(turn != NULL ? BL_UNIT_TURN : BL_UNIT_COMMAND),
-        .id = turn != NULL ? turn : "background",
-        .fate = bl_fate_name(end->survivors == 0 ? BL_FATE_KILLED : BL_FATE_UNKNOWN),
-        .ms = -1,
-        .has_processes = end->mechanism != BL_MECHANISM_NONE,
-        .processes = end->processes,
-    };
-    struct bl_receipt_row receipt = {
-        .id = hold->recovery.receipt_id,
-        .scope = run,
-        .reason = bl_stop_reason_name(BL_STOP_OWNER_DIED),
-        .origin = hold->recovery.owner,
-        .requested_wall_ns = hold->claimant.wall_ns,
-        .mechanism = bl_mechanism_name(end->mechanism),
-        .survivors = end->survivors,
-        .unverified = bl_survivors_unverified(end->survivors, end->unverified),
-        .background = BL_TEXT("[]"),
-    };
-
-    bl_list_init(&receipt.units);
-    bl_list_push_back(&receipt.units, &unit.link);
-    bl_record_write(writer, &bl_receipt_record, &receipt);
-}
-
 /* Raises `*last` to the number of the last event that the query finds. */
 static int left_last_number(struct sqlite_link *link, struct store_hold *hold, const char *run,
                             const char *sql, uint64_t *last, struct bl_error *error)
 {
-    const struct bl_json *event;
     sqlite3_stmt *rows = sqlite_query(link, error, sql, "is", hold->grip.session, run);
     struct store_row row = sqlite_row(rows);
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code;
-    struct bl_text rest = store_row_text(&row, 0), line, newest = {0};
-    while (bl_text_split(&rest, '\n', &line))
-        newest = line;
-    uint64_t seq = bl_json_read(&hold->job.output, newest, NULL, &event, NULL) == 0
-                       ? bl_event_seq(&hold->job.output, event)
-                       : 0;
+    uint64_t seq = store_left_seq(hold, &row);
     sqlite_free(rows);
     if (seq > *last)
         *last = seq;
@@ -75,26 +37,13 @@ static int left_note_receipt(struct sqlite_link *link, struct store_hold *hold, 
                              const char *run, struct bl_error *error)
 {
     struct bl_buffer receipt, events;
-    struct bl_json_writer writer;
     uint64_t last;
     int code = left_last_event(link, hold, run, &last, error);
     if (code != 0)
         return code;
     bl_buffer_init(&receipt, 65536);
     bl_buffer_init(&events, 65536);
-    bl_json_writer_init(&writer, &receipt);
-    left_write_receipt(&writer, hold, run, turn);
-    bl_json_writer_init(&writer, &events);
-    bl_event_write(&writer, &(struct bl_event){
-                                .type = BL_EVENT_RECEIPT,
-                                .seq = last + 1,
-                                .wall_ns = hold->claimant.wall_ns,
-                                .run = run,
-                                .session = hold->id,
-                                .turn = turn,
-                                .json = bl_buffer_text(&receipt),
-                            });
-    bl_buffer_append_byte(&events, '\n');
+    store_left_write(hold, run, turn, last, &receipt, &events);
     code = sqlite_add_beside(link, hold->grip.session, run, bl_buffer_text(&events),
                              hold->recovery.receipt_id, bl_buffer_text(&receipt), error);
     bl_buffer_done(&receipt);
@@ -107,8 +56,7 @@ static int left_cut_off(struct sqlite_link *link, struct store_hold *hold, const
 {
     if (!hold->recovery.owner_died)
         store_identity_settle(&hold->claimant.self, &hold->before, &hold->recovery.left);
-    bl_id_make(hold->recovery.receipt_id, "rcp_");
-    bl_text_into(hold->recovery.cut_off, sizeof hold->recovery.cut_off, turn);
+    store_left_cut_off(hold, turn);
     int code =
         sqlite_change(link, error,
                       "INSERT INTO attempt (session, id, run, state, started, ended, receipt,"
@@ -124,9 +72,7 @@ static int left_cut_off(struct sqlite_link *link, struct store_hold *hold, const
 static int left_settle_background(struct sqlite_link *link, struct store_hold *hold,
                                   struct bl_error *error)
 {
-    const struct bl_wardens_end *left = &hold->recovery.left;
-    if (!hold->recovery.owner_died || left->mechanism == BL_MECHANISM_NONE ||
-        (left->processes == 0 && left->survivors == 0))
+    if (!store_left_processes(hold))
         return 0;
     sqlite3_stmt *rows = sqlite_query(link, error,
                                       "SELECT id FROM run WHERE session = ? ORDER BY started DESC"
@@ -138,7 +84,7 @@ static int left_settle_background(struct sqlite_link *link, struct store_hold *h
         return code;
     const char *run = store_row_string(&hold->job.output, &row, 0);
     sqlite_free(rows);
-    bl_id_make(hold->recovery.receipt_id, "rcp_");
+    store_left_cut_off(hold, NULL);
     return left_note_receipt(link, hold, NULL, run, error);
 }
 
