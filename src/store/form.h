@@ -325,4 +325,43 @@ bool store_left_processes(const struct store_hold *hold);
 void store_left_write(const struct store_hold *hold, const char *run, const char *turn,
                       uint64_t last, struct bl_buffer *receipt, struct bl_buffer *events);
 
+/* ---- work.c: the answer of a look-up --------------------------------------------------------- */
+
+/* Takes the result, and returns the id of the receipt (NULL: none), from two columns starting at
+ * `column`. */
+const char *store_work_take_end(struct store_find *find, const struct store_row *row, int column);
+/* Takes the record of a task or a feature: json, whether it has ended, json of its receipt. */
+void store_work_take_record(struct store_find *find, const struct store_row *row);
+/* Takes a cell, and returns the id of its receipt: terminal, id of the receipt, whether it has
+ * ended, yielded. `row` NULL: it is buried. */
+const char *store_work_take_cell(struct store_find *find, const struct store_row *row);
+
+/* One of several things with the same id. */
+struct store_candidate {
+    const char *kind; /* cell, task, feature */
+    const char *name; /* full id */
+    int64_t holder;   /* key of the session or feature */
+    int64_t generation;
+};
+
+#define STORE_CANDIDATES_NAMED 4
+
+struct store_candidates {
+    struct store_candidate first;
+    size_t count;
+    const char *names[STORE_CANDIDATES_NAMED];
+};
+
+/* full id, key of the holder, generation. */
+void store_candidates_add(struct store_candidates *found, struct store_find *find, const char *kind,
+                          const struct store_row *row);
+/* Begins the answer with the only candidate. Returns the name of its record in the feature, or NULL
+ * for a cell. */
+const char *store_work_take_candidate(struct store_find *find, const struct store_candidate *only);
+int store_refuse_ambiguous(const struct store_find *find, const struct store_candidates *found,
+                           struct bl_error *error);
+/* Nothing has that id in the store `where`. */
+int store_refuse_unknown_work(const struct store_find *find, const char *where,
+                              struct bl_error *error);
+
 #endif

@@ -4,8 +4,6 @@
  * unique only within their holder, then turns. Turns have no index, since each commit would have to
  * update it, so their table is scanned. Each function returns 1 with the answer in `find`, 0 if it
  * does not find the id, or a code. */
-#include <stdio.h>
-
 #include "sqlite.h"
 
 /* ---- Parts of an answer ---- */
@@ -32,8 +30,7 @@ static int sqlite_find_take_end(struct sqlite_link *link, struct store_find *fin
                                 sqlite3_stmt *rows, int column, struct bl_error *error)
 {
     struct store_row row = sqlite_row(rows);
-    find->work.result = store_row_copy(&find->job.output, &row, column);
-    const char *receipt = store_row_string(&find->job.output, &row, column + 1);
+    const char *receipt = store_work_take_end(find, &row, column);
     sqlite_free(rows);
     return sqlite_find_take_receipt(link, find, session, receipt, error);
 }
@@ -215,7 +212,6 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
                                    int64_t feature, int64_t generation, const char *name,
                                    struct bl_error *error)
 {
-    struct bl_arena *arena = &find->job.output;
     /* All other states of a task are final; a feature has `ended_at`. */
     sqlite3_stmt *rows = sqlite_query(
         link, error,
@@ -232,9 +228,7 @@ static int sqlite_find_take_record(struct sqlite_link *link, struct store_find *
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code < 0 ? code : 1;
-    find->work.result = store_row_copy(arena, &row, 0);
-    find->work.ended = store_row_flag(&row, 1);
-    find->work.receipt = store_row_copy(arena, &row, 2);
+    store_work_take_record(find, &row);
     sqlite_free(rows);
     return 1;
 }
@@ -262,45 +256,18 @@ static int find_feature_run(struct sqlite_link *link, struct store_find *find,
 
 /* ---- Ids that are unique within their holder ---- */
 
-/* One of several things with the same id. */
-struct candidate {
-    const char *kind;
-    const char *name; /* full id */
-    int64_t holder;   /* key of the session or feature */
-    int64_t generation;
-};
-
-#define CANDIDATES_NAMED 4
-
-struct candidates {
-    struct candidate first;
-    size_t count;
-    const char *names[CANDIDATES_NAMED];
-};
-
 static int gather(struct sqlite_link *link, struct store_find *find, sqlite3_stmt *rows,
-                  const char *kind, struct candidates *found, struct bl_error *error)
+                  const char *kind, struct store_candidates *found, struct bl_error *error)
 {
     struct store_row row = sqlite_row(rows);
     int code;
-    while ((code = sqlite_next(link, rows, error)) == 1) {
-        struct candidate each = {
-            .kind = kind,
-            .name = store_row_string(&find->job.output, &row, 0),
-            .holder = store_row_integer(&row, 1),
-            .generation = store_row_integer(&row, 2),
-        };
-        if (found->count == 0)
-            found->first = each;
-        if (found->count < CANDIDATES_NAMED)
-            found->names[found->count] = each.name;
-        found->count++;
-    }
+    while ((code = sqlite_next(link, rows, error)) == 1)
+        store_candidates_add(found, find, kind, &row);
     return code;
 }
 
-static int gather_cells(struct sqlite_link *link, struct store_find *find, struct candidates *found,
-                        struct bl_error *error)
+static int gather_cells(struct sqlite_link *link, struct store_find *find,
+                        struct store_candidates *found, struct bl_error *error)
 {
     sqlite3_stmt *rows = sqlite_query(
         link, error,
@@ -315,7 +282,7 @@ static int gather_cells(struct sqlite_link *link, struct store_find *find, struc
 
 /* If features of several repositories have the same id, the path precedes it. */
 static int gather_features(struct sqlite_link *link, struct store_find *find,
-                           struct candidates *found, struct bl_error *error)
+                           struct store_candidates *found, struct bl_error *error)
 {
     sqlite3_stmt *rows = sqlite_query(
         link, error,
@@ -336,32 +303,9 @@ static int gather_features(struct sqlite_link *link, struct store_find *find,
     return gather(link, find, rows, "feature", found, error);
 }
 
-static int refuse_ambiguous(const struct store_find *find, const struct candidates *found,
-                            struct bl_error *error)
-{
-    char names[200] = "";
-    size_t used = 0, named = 0;
-    for (size_t i = 0; i < found->count && i < CANDIDATES_NAMED; i++) {
-        size_t size = strlen(found->names[i]);
-        if (used + size + 3 > sizeof names)
-            continue;
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
-                                 found->names[i]);
-        named++;
-    }
-    bl_error_set(error, BL_EEXIST, BL_KIND_SESSION, "look up", find->id,
-                 "id '%.100s' is ambiguous: use a full id", find->id);
-    if (named == found->count)
-        bl_error_hint(error, "%s", names);
-    else
-        bl_error_hint(error, "%s and %zu more", names, found->count - named);
-    return BL_EEXIST;
-}
-
 static int sqlite_find_take_cell(struct sqlite_link *link, struct store_find *find, int64_t session,
                                  struct bl_error *error)
 {
-    struct bl_arena *arena = &find->job.output;
     sqlite3_stmt *rows = sqlite_query(
         link, error,
         "SELECT terminal, " RECEIPT_ID("terminal") ", terminal IS NOT NULL, yielded"
@@ -371,20 +315,15 @@ static int sqlite_find_take_cell(struct sqlite_link *link, struct store_find *fi
     int code = sqlite_next(link, rows, error);
     if (code < 0)
         return code;
-    /* A buried cell has only ended; nothing else is stored. */
-    find->work.ended = code == 0 || store_row_flag(&row, 2);
-    if (code == 0)
-        return 1;
-    struct bl_text yielded = store_row_copy(arena, &row, 3);
-    code = sqlite_find_take_end(link, find, session, rows, 0, error);
-    if (find->work.result.size == 0)
-        find->work.result = yielded;
+    const char *receipt = store_work_take_cell(find, code == 1 ? &row : NULL);
+    sqlite_free(rows);
+    code = sqlite_find_take_receipt(link, find, session, receipt, error);
     return code < 0 ? code : 1;
 }
 
 static int find_held(struct sqlite_link *link, struct store_find *find, struct bl_error *error)
 {
-    struct candidates found = {0};
+    struct store_candidates found = {0};
     int code = gather_cells(link, find, &found, error);
     /* SESSION/CELL is a full name. A feature with the name of a session needs the path of its
      * repository. */
@@ -393,19 +332,12 @@ static int find_held(struct sqlite_link *link, struct store_find *find, struct b
     if (code != 0 || found.count == 0)
         return code;
     if (found.count > 1)
-        return refuse_ambiguous(find, &found, error);
-    const struct candidate *only = &found.first;
-    find->work = (struct bl_store_work){.kind = only->kind, .id = only->name};
-    if (strcmp(only->kind, "cell") == 0) {
-        size_t size = strlen(only->name) - strlen(find->last) - 1;
-        find->work.session =
-            bl_arena_text(&find->job.output, (struct bl_text){only->name, size}).data;
-        return sqlite_find_take_cell(link, find, only->holder, error);
-    }
-    const char *record = "feature";
-    if (strcmp(only->kind, "task") == 0)
-        record = bl_arena_printf(&find->job.output, "task/%s", find->last).data;
-    return sqlite_find_take_record(link, find, only->holder, only->generation, record, error);
+        return store_refuse_ambiguous(find, &found, error);
+    const struct store_candidate *only = &found.first;
+    const char *record = store_work_take_candidate(find, only);
+    return record == NULL
+               ? sqlite_find_take_cell(link, find, only->holder, error)
+               : sqlite_find_take_record(link, find, only->holder, only->generation, record, error);
 }
 
 /* ---- Turns ---- */
@@ -445,8 +377,5 @@ int sqlite_find(struct sqlite_link *link, struct store_find *find, struct bl_err
         if (code != 0)
             return code == 1 ? 0 : code;
     }
-    bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "look up", find->id,
-                 "no work with the id '%.100s' in %.200s", find->id, link->path);
-    bl_error_hint(error, "'belay session list' shows the sessions of this store");
-    return BL_ENOENT;
+    return store_refuse_unknown_work(find, link->path, error);
 }
