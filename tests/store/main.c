@@ -2,9 +2,10 @@
 
 extern const struct suite cell_suite, aside_suite, damage_suite, denial_suite, faults_suite,
     feature_suite, find_suite, task_suite, identity_suite, kill_suite, lane_suite, look_suite,
-    nth_sync_suite, power_cut_suite, session_suite, sqlite_export_suite, sqlite_feature_suite,
-    sqlite_hold_suite, sqlite_import_suite, sqlite_move_suite, sqlite_open_suite,
-    sqlite_schema_suite, sqlite_suite, sqlite_turn_suite, sqlite_write_suite, store_suite;
+    nth_sync_suite, power_cut_suite, row_suite, session_suite, sqlite_export_suite,
+    sqlite_feature_suite, sqlite_hold_suite, sqlite_import_suite, sqlite_move_suite,
+    sqlite_open_suite, sqlite_schema_suite, sqlite_suite, sqlite_turn_suite, sqlite_write_suite,
+    store_suite;
 
 int main(int argument_count, char **arguments)
 {
@@ -15,7 +16,7 @@ int main(int argument_count, char **arguments)
         &sqlite_export_suite, &sqlite_import_suite, &sqlite_move_suite,  &aside_suite,
         &faults_suite,        &kill_suite,          &feature_suite,      &sqlite_feature_suite,
         &find_suite,          &power_cut_suite,     &task_suite,         &damage_suite,
-        &denial_suite,        &nth_sync_suite};
+        &denial_suite,        &nth_sync_suite,      &row_suite};
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return role_main(argument_count, arguments);
     return suite_main(argument_count, arguments, suites, BL_COUNT(suites));

@@ -2,13 +2,15 @@
 
 #include "helpers.h"
 
-#define HEAD_WITH(more)          HEAD_OF_SCHEMA("1", "1" more)
-#define HEAD_OF_CONTEXT(context) HEAD_OF_SCHEMA("1", context)
-#define HEAD_OF_SCHEMA(schema, context)                                                            \
+#define HEAD_WITH(more)                 HEAD_OF_SCHEMA("1", "1" more)
+#define HEAD_OF_CONTEXT(context)        HEAD_OF_SCHEMA("1", context)
+#define HEAD_OF_SCHEMA(schema, context) HEAD_OF_TURNS(schema, context, "1")
+#define HEAD_OF_TURNS(schema, context, turns)                                                      \
     "{\"type\":\"session\",\"schema\":" schema                                                     \
     ",\"id\":\"alpha\",\"directory\":\"/d\",\"title\":\"t\","                                      \
     "\"parent\":null,\"created_at\":\"2026-11-15T18:50:07.123Z\","                                 \
-    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":1,\"context_from\":" context "}\n"
+    "\"updated_at\":\"2026-11-15T18:50:07.123Z\",\"turns\":" turns ",\"context_from\":" context    \
+    "}\n"
 /* The format before sub-agents and summaries. */
 #define HEAD HEAD_WITH("")
 #define SPENT(cost)                                                                                \
@@ -93,6 +95,36 @@ STORE_TEST(session_is_imported_completely)
     CHECK_EQUAL(holding.session.turns_in_context, 0);
     release(&holding);
     bl_store_close(store);
+}
+
+/* Two figures that are too large together are limited to what a store can hold. */
+STORE_TEST(totals_are_summed_over_the_turns_of_a_file_without_them)
+{
+#define SUMMED(number, id, input, cost)                                                            \
+    "{\"type\":\"turn\",\"number\":" number ",\"id\":\"" id "\",\"run\":\"run_1\","                \
+    "\"interrupted\":false,\"ended_at\":\"2026-11-15T18:50:07.123Z\","                             \
+    "\"usage\":{\"input_tokens\":" input                                                           \
+    ",\"output_tokens\":4},\"spent\":" SPENT(cost) ",\"result\":{},\"messages\":" MESSAGES         \
+                                                   ",\"events\":[]}\n"
+#define LARGEST "9223372036854775807"
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_store_summary summary;
+    struct bl_error error;
+    CHECK_EQUAL(import_text(store,
+                            HEAD_OF_TURNS("1", "1", "2") SUMMED("1", "turn_1", LARGEST, "0.5")
+                                SUMMED("2", "turn_2", LARGEST, "0.25") END("3"),
+                            &error),
+                0);
+    CHECK_EQUAL(bl_store_summary(store, &arena, "alpha", &summary, NULL), 0);
+    CHECK_EQUAL(summary.usage.input_tokens, INT64_MAX);
+    CHECK_EQUAL(summary.usage.output_tokens, 8);
+    CHECK_EQUAL(summary.spent.usage.input_tokens, 18);
+    CHECK(summary.spent.cost_usd == 0.75 && !summary.spent.cost_unknown);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+#undef LARGEST
+#undef SUMMED
 }
 
 STORE_TEST(sub_agent_and_summary_are_imported)
@@ -307,6 +339,7 @@ STORE_TEST(any_change_to_a_file_is_refused_or_imported_correctly)
 }
 
 SUITE(sqlite_import, cmocka_unit_test(session_is_imported_completely),
+      cmocka_unit_test(totals_are_summed_over_the_turns_of_a_file_without_them),
       cmocka_unit_test(sub_agent_and_summary_are_imported),
       cmocka_unit_test(cells_values_and_tombstones_are_imported),
       cmocka_unit_test(import_is_exported_byte_for_byte),
