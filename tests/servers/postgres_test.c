@@ -118,11 +118,6 @@ static bool gone_within(pid_t pid, int limit_ms)
     return !process_lives(pid);
 }
 
-static PGconn *connect_to(const char *address)
-{
-    return PQconnectdb(address);
-}
-
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void server_answers_over_its_socket_and_tcp(void **state BL_UNUSED)
@@ -139,11 +134,11 @@ static void server_answers_over_its_socket_and_tcp(void **state BL_UNUSED)
     assert_true(pg_server_ask(server, "answers", "SHOW fsync", text, sizeof text));
     assert_string_equal(text, "on");
     pg_tcp_address(server->port, "answers", NULL, address);
-    PGconn *connection = connect_to(address);
+    PGconn *connection = PQconnectdb(address);
     assert_int_equal(PQstatus(connection), CONNECTION_OK);
     PQfinish(connection);
     pg_server_address(server, "answers", NULL, address);
-    connection = connect_to(address);
+    connection = PQconnectdb(address);
     assert_int_equal(PQstatus(connection), CONNECTION_OK);
     PQfinish(connection);
 }
@@ -155,7 +150,7 @@ static void tcp_requires_the_password(void **state BL_UNUSED)
 
     snprintf(address, sizeof address, "postgres://%s:wrong@127.0.0.1:%u/postgres", PG_USER,
              server->port);
-    PGconn *connection = connect_to(address);
+    PGconn *connection = PQconnectdb(address);
     assert_int_equal(PQstatus(connection), CONNECTION_BAD);
     assert_non_null(strstr(PQerrorMessage(connection), "password authentication failed"));
     PQfinish(connection);
@@ -180,7 +175,7 @@ static void killed_server_restarts_with_its_data(void **state BL_UNUSED)
     assert_true(pg_server_change(&server, "postgres", "CREATE TABLE t (n int)"));
     assert_true(pg_server_change(&server, "postgres", "INSERT INTO t VALUES (1)"));
     pg_server_address(&server, "postgres", NULL, address);
-    PGconn *open = connect_to(address);
+    PGconn *open = PQconnectdb(address);
     PQclear(PQexec(open, "BEGIN"));
     PQclear(PQexec(open, "INSERT INTO t VALUES (2)"));
     pid_t busy = PQbackendPID(open), postmaster = server.pid;
@@ -194,7 +189,7 @@ static void killed_server_restarts_with_its_data(void **state BL_UNUSED)
     for (size_t i = 0; i < count; i++)
         assert_false(process_lives(children[i]));
     PQfinish(open);
-    open = connect_to(address);
+    open = PQconnectdb(address);
     assert_int_equal(PQstatus(open), CONNECTION_BAD);
     PQfinish(open);
 
@@ -222,6 +217,30 @@ static void stopped_server_restarts_at_its_port(void **state BL_UNUSED)
     assert_true(pg_server_await(&server, "postgres", "SHOW work_mem", "3MB", 1000));
     pg_server_end(&server);
     assert_false(process_lives(server.pid));
+}
+
+/* Its environment is the same after a crash. */
+static void options_reach_the_server(void **state BL_UNUSED)
+{
+    static const char *const environment[] = {"BELAY_PG_TEST=here", NULL};
+    struct pg_server server;
+    char address[PG_ADDRESS_SIZE], path[64];
+
+    pg_skip_unless_available();
+    assert_true(pg_server_start(&server, &(struct pg_options){.listen = "127.0.0.1,127.0.0.2",
+                                                              .environment = environment}));
+    snprintf(address, sizeof address, "postgres://%s:%s@127.0.0.2:%u/postgres", PG_USER,
+             PG_PASSWORD, server.port);
+    PGconn *connection = PQconnectdb(address);
+    assert_int_equal(PQstatus(connection), CONNECTION_OK);
+    PQfinish(connection);
+    assert_true(pg_server_kill(&server));
+    assert_true(pg_server_restart(&server));
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)server.pid);
+    struct bl_text text = suite_read_file(path);
+    assert_true(bl_text_find(text, bl_text_from(environment[0])) >= 0);
+    bl_free((void *)(uintptr_t)text.data);
+    pg_server_end(&server);
 }
 
 static void failed_start_prints_the_log(void **state BL_UNUSED)
@@ -291,7 +310,7 @@ static void nothing_is_left_of_a_killed_test(void **state BL_UNUSED)
     actor_start(&actor, "stay", NULL, NULL);
     actor_read(&actor);
     pg_server_address(&actor.server, "postgres", NULL, address);
-    PGconn *open = connect_to(address);
+    PGconn *open = PQconnectdb(address);
     assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(60)"), 1);
     size_t count = process_children(actor.server.pid, children, CHILDREN_MAX);
     assert_in_range(count, 5, CHILDREN_MAX);
@@ -337,7 +356,7 @@ static void synchronous_standby_takes_over_with_every_row(void **state BL_UNUSED
     for (int i = 0; i < 20; i++)
         assert_true(pg_server_change(&primary, "postgres", "INSERT INTO t VALUES (1)"));
     pg_server_address(&standby, "postgres", NULL, address);
-    PGconn *reader = connect_to(address);
+    PGconn *reader = PQconnectdb(address);
     PGresult *refused = PQexec(reader, "INSERT INTO t VALUES (1)");
     assert_int_equal(PQresultStatus(refused), PGRES_FATAL_ERROR);
     PQclear(refused);
@@ -372,7 +391,7 @@ SUITE(postgres, cmocka_unit_test(server_answers_over_its_socket_and_tcp),
       cmocka_unit_test(tests_of_one_process_share_a_server),
       cmocka_unit_test(killed_server_restarts_with_its_data),
       cmocka_unit_test(stopped_server_restarts_at_its_port),
-      cmocka_unit_test(failed_start_prints_the_log),
+      cmocka_unit_test(options_reach_the_server), cmocka_unit_test(failed_start_prints_the_log),
       cmocka_unit_test(four_processes_start_servers_at_once),
       cmocka_unit_test(nothing_is_left_of_a_killed_test),
       cmocka_unit_test(server_ends_with_a_killed_keeper),
