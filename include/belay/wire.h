@@ -195,6 +195,11 @@ struct bl_client *bl_client_new(const struct bl_client_options *options);
 /* Called in a fiber when no exchange is left. Closes the idle connections. NULL is allowed. */
 void bl_client_free(struct bl_client *client);
 
+/* Waits for the addresses of a host, "192.0.2.1,[2001:db8::1]", in the arena; those of an address are
+ * the address itself. BL_ENOENT: there are none. */
+int bl_resolve(struct bl_client *client, struct bl_arena *arena, struct bl_text host,
+               struct bl_text *ret_addresses, struct bl_error *error);
+
 struct bl_http_header {
     struct bl_text name; /* in any case */
     struct bl_text value;

@@ -350,3 +350,17 @@ int resolver_find(struct bl_client *client, struct bl_arena *arena, struct bl_te
         keep_name(client, host, ret_answer->addresses);
     return code;
 }
+
+int bl_resolve(struct bl_client *client, struct bl_arena *arena, struct bl_text host,
+               struct bl_text *ret_addresses, struct bl_error *error)
+{
+    struct resolver_answer answer;
+    int code = resolver_find(client, arena, host, &answer);
+    if (code == 0)
+        *ret_addresses = answer.addresses.size > 0 ? answer.addresses : host;
+    else if (code == BL_ENOENT)
+        bl_error_set(error, code, BL_KIND_RUNTIME, "look up", NULL,
+                     "cannot find the host " BL_TEXT_FORMAT ": %s", BL_TEXT_ARG(host),
+                     answer.message);
+    return code;
+}
