@@ -102,7 +102,8 @@ void bl_loop_stack_facts(struct bl_stack_facts *ret_facts);
     X(BL_STOP_SHUTDOWN, "shutdown")                                                                \
     X(BL_STOP_CLIENT_GONE, "client_gone")                                                          \
     X(BL_STOP_OWNER_DIED, "owner_died")                                                            \
-    X(BL_STOP_BUDGET, "budget")
+    X(BL_STOP_BUDGET, "budget")                                                                    \
+    X(BL_STOP_LEASE_LOST, "lease_lost")
 
 enum bl_stop_reason {
 #define BL_STOP_REASON(name, text) name,

@@ -46,7 +46,29 @@ bool turn_end_stopped(struct turn *turn)
         return turn_end_as(turn, BL_TURN_TIMEOUT);
     if (above.reason == BL_STOP_BUDGET)
         return turn_end_as(turn, BL_TURN_MAX_BUDGET);
+    /* Nobody asked for this stop: a script must not take it for a cancel. */
+    if (above.reason == BL_STOP_LEASE_LOST)
+        return turn_end_as(turn, BL_TURN_ERROR);
     return turn_end_as(turn, BL_TURN_CANCELLED);
+}
+
+static bool lost_lease(const struct turn *turn)
+{
+    struct bl_stop stop;
+
+    bl_scope_stop_read(turn->receipt->scope, &stop);
+    return stop.reason == BL_STOP_LEASE_LOST;
+}
+
+static void set_lease_error(struct turn *turn)
+{
+    struct bl_error *error = &turn->result->error;
+
+    bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "run a turn", turn->session->id,
+                 "the lease of session %s ran out: the store could not be reached in time",
+                 turn->session->id);
+    bl_error_hint(error, "run it again: the turn left no trace in the session");
+    bl_error_name_set(error, "lease_lost");
 }
 
 bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char *format, ...)
@@ -355,18 +377,22 @@ static void turn_engine_reject(struct turn *turn)
 static void end_otherwise(struct turn *turn)
 {
     struct bl_turn_result *result = turn->result;
-    bool stopped = result->end == BL_TURN_CANCELLED || result->end == BL_TURN_TIMEOUT ||
+    bool lost = result->end == BL_TURN_ERROR && bl_scope_stopped(&turn->scope) && lost_lease(turn);
+    bool stopped = result->end == BL_TURN_CANCELLED || result->end == BL_TURN_TIMEOUT || lost ||
                    (result->end == BL_TURN_MAX_BUDGET && bl_scope_stopped(&turn->scope));
 
     if (stopped) {
         /* Errors on the way were caused by the stop. */
         result->error = (struct bl_error){0};
+        if (lost)
+            set_lease_error(turn);
         result->receipt = turn_receipt_text(turn->receipt, turn->arena);
         result->cancel_observed = bl_receipt_cancel_observed(turn->receipt);
         result->stopped_during = turn_stopped_during(turn);
         journal_tell_stop(turn->journal, turn->receipt, result->receipt);
     }
-    bool may_keep = turn->engine->limits.keep && turn->begun && result->end != BL_TURN_MAX_BUDGET;
+    bool may_keep =
+        turn->engine->limits.keep && turn->begun && !lost && result->end != BL_TURN_MAX_BUDGET;
     if (!stopped || !may_keep || !keep_interrupted(turn))
         turn_engine_reject(turn);
 }

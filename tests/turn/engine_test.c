@@ -262,6 +262,36 @@ SCENE(stop_for_the_budget_is_max_budget_reached)
     return 0;
 }
 
+/* Nobody asked for it: it is not a cancel, and a script sees an error. */
+static int lose_lease(struct stage *stage, bool keep)
+{
+    struct stopper stopper;
+
+    stage->engine.limits.keep = keep;
+    stage_line(stage, (struct line){.say = "one two", .wedge = true});
+    stop_after(&stopper, stage, 5 * MS, BL_STOP_LEASE_LOST);
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    bl_nursery_done(&stopper.nursery);
+    CHECK_EQUAL(result->end, BL_TURN_ERROR);
+    CHECK_EQUAL(result->error.kind, BL_KIND_SESSION);
+    CHECK(strcmp(result->error.name, "lease_lost") == 0);
+    CHECK(!result->interrupted);
+    CHECK(has(result->receipt, "\"reason\":\"lease_lost\""));
+    CHECK_EQUAL(stage->session.turns_total, 0);
+    stage_check_agreement(stage, result);
+    return 0;
+}
+
+SCENE(turn_whose_lease_is_lost_is_an_error_with_a_receipt)
+{
+    return lose_lease(stage, false);
+}
+
+SCENE(turn_whose_lease_is_lost_is_not_kept)
+{
+    return lose_lease(stage, true);
+}
+
 SCENE(cut_answer_is_spent_by_estimate_and_shown_up_to_the_cut)
 {
     struct stopper stopper;
@@ -444,7 +474,8 @@ SCENE(without_a_store_a_turn_is_only_in_memory)
     return 0;
 }
 
-SUITE(engine, cmocka_unit_test(completes_a_turn),
+SUITE(engine, cmocka_unit_test(turn_whose_lease_is_lost_is_an_error_with_a_receipt),
+      cmocka_unit_test(turn_whose_lease_is_lost_is_not_kept), cmocka_unit_test(completes_a_turn),
       cmocka_unit_test(answer_without_an_end_is_an_error),
       cmocka_unit_test(stop_set_before_entry_returns_cancelled_with_all_state_as_before),
       cmocka_unit_test(stop_while_the_output_is_made_is_honoured_at_the_output_checkpoint),

@@ -157,6 +157,7 @@ static int feature_exit_code(const struct bl_feature *feature, const struct bl_s
         return strcmp(stop->origin, "SIGTERM") == 0 ? 143 : 130;
     case BL_STOP_TIMEOUT: *ret_state = "timed_out"; return 124;
     case BL_STOP_BUDGET: return 3;
+    case BL_STOP_LEASE_LOST: *ret_state = "interrupted"; return 1;
     case BL_STOP_NONE:
     case BL_STOP_SIBLING_FAILURE:
     case BL_STOP_FEATURE_FAILURE:
