@@ -541,7 +541,13 @@ struct bl_turn_store {
     /* Stores a compaction outside of a turn: turns_dropped, summary, usage, spent and events of the
      * settlement, in one transaction; durable like a commit. */
     int (*compact)(void *context, const struct bl_settlement *settlement, struct bl_error *error);
+    /* How long a turn that has claimed its commit waits for the answer, from now on. NULL:
+     * BL_STORE_NS_MAX. */
+    uint64_t (*answer_ns)(void *context);
 };
+
+/* The same, for any table. */
+uint64_t bl_turn_store_answer_ns(const struct bl_turn_store *store);
 
 /* ---- Messages that come while a turn runs ---------------------------------------------------- */
 

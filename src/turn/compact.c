@@ -259,7 +259,7 @@ static int write_compaction(struct turn *turn, struct bl_error *error)
         .ended_wall_ns = bl_clock_wall_ns(turn->engine->clock),
         .events = bl_buffer_text(&turn->journal->pending),
     };
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    bl_shield_begin(&shield, bl_turn_store_answer_ns(store));
     int code = store->compact(store->context, &settlement, error);
     bl_shield_end(&shield);
     return code;

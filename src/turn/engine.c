@@ -85,6 +85,11 @@ bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char 
 
 /* ---- The store ------------------------------------------------------------------------------- */
 
+uint64_t bl_turn_store_answer_ns(const struct bl_turn_store *store)
+{
+    return store->answer_ns != NULL ? store->answer_ns(store->context) : BL_STORE_NS_MAX;
+}
+
 /* Calls the store in a shield. Returns 0 if there is none. */
 static int ask_store(struct turn *turn,
                      int (*ask)(void *, const struct bl_settlement *, struct bl_error *),
@@ -92,7 +97,7 @@ static int ask_store(struct turn *turn,
 {
     struct bl_scope shield;
 
-    bl_shield_begin(&shield, BL_STORE_NS_MAX);
+    bl_shield_begin(&shield, bl_turn_store_answer_ns(turn->engine->store));
     int code = ask(turn->engine->store->context, settlement, error);
     bl_shield_end(&shield);
     if (code == 0) {
