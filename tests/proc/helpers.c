@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -294,4 +297,63 @@ void tool_run(struct tool *tool, char *out, size_t out_size, struct bl_warden_en
     CHECK_EQUAL(marker_count(tool->marker), 0);
     bl_buffer_done(&text);
     bl_capture_done(&capture);
+}
+
+void role_tool_init(struct tool *tool, const struct role *role, const char *const *words)
+{
+    tool_init(tool, role->container, words);
+    snprintf(tool->marker, sizeof tool->marker, "%s", role->marker);
+}
+
+void belay_start(struct belay *belay, const char *role, enum bl_mechanism container)
+{
+    char self[] = "/proc/self/exe", option[] = "--role", name[16], container_name[16];
+    char *words[] = {self, option, name, container_name, belay->marker, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+
+    snprintf(name, sizeof name, "%s", role);
+    snprintf(container_name, sizeof container_name, "%s", bl_mechanism_name(container));
+    marker_make(belay->marker);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    belay->errors = memfd_create("errors", MFD_CLOEXEC);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, belay->errors, 2);
+    /* dup2 of a descriptor to itself would keep close-on-exec. */
+    int report = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    posix_spawn_file_actions_adddup2(&actions, report, REPORT_FD);
+    int code = posix_spawn(&belay->pid, self, &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(report);
+    close(ends[1]);
+    belay->report = ends[0];
+    assert_int_equal(code, 0);
+}
+
+void belay_hear(const struct belay *belay, void *out, size_t size)
+{
+    struct pollfd report = {.fd = belay->report, .events = POLLIN};
+    if (poll(&report, 1, 30000) != 1 || read(belay->report, out, size) != (ssize_t)size) {
+        kill(belay->pid, SIGKILL);
+        marker_kill(belay->marker);
+        fail_msg("the other belay says nothing");
+    }
+}
+
+int belay_end(struct belay *belay)
+{
+    char text[2048];
+    int status = -1;
+    while (waitpid(belay->pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    ssize_t size = pread(belay->errors, text, sizeof text - 1, 0);
+    if (size > 0) {
+        text[size] = '\0';
+        print_error("%s", text);
+    }
+    close(belay->errors);
+    close(belay->report);
+    return status;
 }

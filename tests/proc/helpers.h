@@ -90,12 +90,40 @@ pid_t warden_of(pid_t command);
  * Its output is in `out`, shortened and NUL-terminated. */
 void tool_run(struct tool *tool, char *out, size_t out_size, struct bl_warden_end *ret_end);
 
-/* kill_test.c: runs this program in a role, when its first argument is "--role". Returns its exit
- * code. */
+/* ---- Roles ----------------------------------------------------------------------------------- */
+
+/* Another Belay process: this program, started with "--role". */
+
+#define REPORT_FD 3 /* the role writes its reports there */
+
+/* The argument of a role's fiber. */
+struct role {
+    enum bl_mechanism container;
+    const char *marker;
+};
+
+/* Like tool_init, with the marker of the role. */
+void role_tool_init(struct tool *tool, const struct role *role, const char *const *words);
+
+/* kill_test.c: runs this program in a role. Returns its exit code. */
 int kill_role(int argument_count, char **arguments);
-/* report_test.c: two of these roles. */
+/* Roles of other files. */
 int report_role_left(void *argument);
 int report_role_stranger(void *argument);
+
+struct belay {
+    pid_t pid;
+    int report; /* read end of its REPORT_FD */
+    int errors; /* its standard error */
+    char marker[MARKER_MAX];
+};
+
+/* Its streams are not pipes that this test reads, so processes it leaves behind block no reader. */
+void belay_start(struct belay *belay, const char *role, enum bl_mechanism container);
+/* Reads a report; fails the test if there is none. */
+void belay_hear(const struct belay *belay, void *out, size_t size);
+/* Waits for the process, and prints its errors. Returns its status as waitpid does. */
+int belay_end(struct belay *belay);
 
 /* Runs `main` in a child, whose limits and mounts it may change. It returns 0 on success, or
  * EXIT_NO_MOUNTS if mounting is not permitted. It must not assert, because that would jump out of

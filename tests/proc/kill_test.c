@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -21,7 +19,6 @@
 #include "proc/parts.h"
 #include "proc/record.h"
 
-#define REPORT_FD   3
 #define LIMIT_MS    5000.0 /* measured: 2 to 30 */
 #define KILL_MS     100.0  /* promised: 03, "What must hold" */
 #define SETTLE_MS   1000.0 /* measured: below 1; a warden that does not end is given 1500 */
@@ -30,17 +27,6 @@
 #define PATIENT_MS  30000
 
 /* ---- Roles ---- */
-
-struct role {
-    enum bl_mechanism container;
-    const char *marker;
-};
-
-static void role_tool_init(struct tool *tool, const struct role *role, const char *const *words)
-{
-    tool_init(tool, role->container, words);
-    snprintf(tool->marker, sizeof tool->marker, "%s", role->marker);
-}
 
 static int be_busy(void *argument)
 {
@@ -200,69 +186,6 @@ int kill_role(int argument_count, char **arguments)
 }
 
 /* ---- Killing processes ----------------------------------------------------------------------- */
-
-struct belay {
-    pid_t pid;
-    int report; /* read end of its REPORT_FD */
-    int errors; /* its standard error */
-    char marker[MARKER_MAX];
-};
-
-/* Its streams are not pipes that this test reads, so processes it leaves behind block no reader. */
-static void belay_start(struct belay *belay, const char *role, enum bl_mechanism container)
-{
-    char self[] = "/proc/self/exe", option[] = "--role", name[16], container_name[16];
-    char *words[] = {self, option, name, container_name, belay->marker, NULL};
-    posix_spawn_file_actions_t actions;
-    int ends[2];
-
-    snprintf(name, sizeof name, "%s", role);
-    snprintf(container_name, sizeof container_name, "%s", bl_mechanism_name(container));
-    marker_make(belay->marker);
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    belay->errors = memfd_create("errors", MFD_CLOEXEC);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, belay->errors, 2);
-    /* dup2 of a descriptor to itself would keep close-on-exec. */
-    int report = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
-    posix_spawn_file_actions_adddup2(&actions, report, REPORT_FD);
-    int code = posix_spawn(&belay->pid, self, &actions, NULL, words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(report);
-    close(ends[1]);
-    belay->report = ends[0];
-    assert_int_equal(code, 0);
-}
-
-/* Reads a report; fails the test if there is none. */
-static void belay_hear(const struct belay *belay, void *out, size_t size)
-{
-    struct pollfd report = {.fd = belay->report, .events = POLLIN};
-    if (poll(&report, 1, 30000) != 1 || read(belay->report, out, size) != (ssize_t)size) {
-        kill(belay->pid, SIGKILL);
-        marker_kill(belay->marker);
-        fail_msg("the other belay says nothing");
-    }
-}
-
-/* Waits for the process, and prints its errors. Returns its status as waitpid does. */
-static int belay_end(struct belay *belay)
-{
-    char text[2048];
-    int status = -1;
-    while (waitpid(belay->pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    ssize_t size = pread(belay->errors, text, sizeof text - 1, 0);
-    if (size > 0) {
-        text[size] = '\0';
-        print_error("%s", text);
-    }
-    close(belay->errors);
-    close(belay->report);
-    return status;
-}
 
 /* Waits until no process has the marker, including wardens. Returns how long tools were alive, in
  * ms. At the time limit it kills the rest and returns -1. */
