@@ -64,7 +64,8 @@ struct bl_warden_end {
     enum {
         BL_END_EXITED,   /* status: the exit code */
         BL_END_SIGNALED, /* status: the signal, which Belay did not send */
-        BL_END_STOPPED,  /* stopped by Belay; status of the command if it is known */
+        BL_END_STOPPED,  /* stopped by Belay or by the end of the lease; status of the command if it
+                            is known */
         BL_END_LIMIT,    /* processes_max was exceeded, and the tree was killed */
         BL_END_LOST,     /* the warden was killed, and this process swept its tree. Without
                             bl_proc_adopt_orphans the sweep proves nothing, and `survivors` is
@@ -73,6 +74,8 @@ struct bl_warden_end {
     int status;
     bool by_signal; /* status is a signal */
     bool core_dumped;
+    bool lease_ended; /* the warden killed the tree because its lease ended (bl_wardens_lease). A
+                         command that had exited before keeps its own `how` and `status` */
     enum bl_mechanism mechanism;
     uint32_t processes;   /* alive when the stop began */
     uint32_t left_behind; /* alive when the command had exited; stopped or kept since */
@@ -84,7 +87,8 @@ struct bl_warden_end {
 struct bl_warden;
 
 /* Starts a command. BL_ENOENT: not found (conventional exit code 127); BL_EACCES: not executable
- * (126); BL_ENOTSUP: the requested container is not available, and the hint says how to get it. */
+ * (126); BL_ENOTSUP: the requested container is not available, and the hint says how to get it;
+ * BL_EREFUSED: the lease has ended (bl_wardens_lease), and nothing was started. */
 int bl_warden_start(const struct bl_warden_options *options, struct bl_warden **ret_warden,
                     struct bl_error *error);
 /* Waits for the end of the command and its tree (with `background`: of the command only). If the
@@ -103,6 +107,16 @@ pid_t bl_warden_pid(const struct bl_warden *warden); /* the pid of the command i
                                                         namespace */
 /* Stops the remaining processes without a grace period, and frees the warden. NULL is allowed. */
 void bl_warden_free(struct bl_warden *warden);
+
+/* Sets the time until which the wardens of this process may hold their trees, in nanoseconds on
+ * CLOCK_BOOTTIME, which includes suspended time; 0: no limit (the default). It applies to all living
+ * wardens and to those started later, and replaces the time set before. At that time each warden
+ * kills its tree without a grace period, even if this process is stopped or cut off by then;
+ * `lease_ended` in the end of the command says so.
+ *
+ * For the heartbeat of a process whose work another one takes over when its lease ends. It never
+ * waits. A warden that does not read its messages is told with a later call, when it does. */
+void bl_wardens_lease(uint64_t until_ns);
 
 /* Finds a helper program of Belay: the absolute path in the environment variable `variable`, or the
  * file beside this program, or the installed file. */

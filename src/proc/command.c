@@ -8,6 +8,8 @@
 #define START_NS_MAX (10 * BL_NS_PER_S)
 /* Longer than any command runs: ten years. */
 #define READER_NS_MAX (10ull * 365 * 86400 * BL_NS_PER_S)
+/* Time for the owner of the lease to stop the scope. */
+#define LEASE_STOP_NS BL_NS_PER_S
 
 struct run;
 
@@ -133,6 +135,9 @@ void bl_command_unit_end(struct bl_unit *unit, const struct bl_warden_end *end)
     unit->survivors = end->survivors;
     bl_text_into(unit->unverified, sizeof unit->unverified, end->unverified);
     unit->signal = end->strongest_signal;
+    if (end->lease_ended)
+        bl_text_into(unit->detail, sizeof unit->detail,
+                     "the lease ended, and the warden killed it");
     bl_unit_end(unit, proc_command_fate_of(end));
 }
 
@@ -182,10 +187,15 @@ static int wait_or_stop(struct run *run, struct bl_warden *warden, struct bl_war
     int code = start_readers(run, &nursery);
     if (code == 0)
         code = wait_for_end(run->command, warden, ret_end);
+    /* A process that runs again after the end of its lease reads this end first, and notices a
+     * moment later that it has lost the lease. The command belongs in the receipt of that stop. */
+    if (code == 0 && ret_end->lease_ended)
+        code = bl_sleep(LEASE_STOP_NS);
     if (code != 0)
         stop_warden(run->command, warden, ret_end);
     /* The command had exited before the stop; processes left behind had not. */
-    if (code != 0 && run->command->on_left != NULL && ret_end->processes > 0 &&
+    if ((code != 0 || ret_end->lease_ended) && run->command->on_left != NULL &&
+        ret_end->processes > 0 &&
         (ret_end->how == BL_END_EXITED || ret_end->how == BL_END_SIGNALED))
         ret_end->how = BL_END_STOPPED;
     bl_nursery_done(&nursery);
@@ -243,6 +253,7 @@ int bl_command_run(const struct bl_command *command, struct bl_warden_end *ret_e
     BL_LOG(BL_ROOM_PROC, BL_LOG_INFO, "command over", BL_LOG_STRING("id", command->id),
            BL_LOG_STRING("result", bl_error_text(code)), BL_LOG_INTEGER("status", ret_end->status),
            BL_LOG_BOOLEAN("by_signal", ret_end->by_signal),
+           BL_LOG_BOOLEAN("lease_ended", ret_end->lease_ended),
            BL_LOG_INTEGER("survivors", ret_end->survivors == BL_SURVIVORS_UNKNOWN
                                            ? -1
                                            : (int64_t)ret_end->survivors));

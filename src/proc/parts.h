@@ -19,9 +19,9 @@ struct proc_started {
 
 /* Starts the warden directly instead of forking this process, so that the size of this process does
  * not matter. `mechanism` is not BL_MECHANISM_NONE; `record` is the number of its record, or -1 for
- * none. */
+ * none; `lease_ns` is the end of its lease on CLOCK_BOOTTIME, or 0 for none. */
 int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup, int record, struct proc_started *ret_started,
+               const char *cgroup, int record, uint64_t lease_ns, struct proc_started *ret_started,
                struct bl_error *error);
 /* Starts the guard. It has no control socket: `control` is -1. */
 int proc_start_guard(int records, struct proc_started *ret_started, struct bl_error *error);

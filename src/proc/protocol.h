@@ -40,6 +40,7 @@ enum {
     WARDEN_ARGUMENT_MEMORY,
     WARDEN_ARGUMENT_PROCESSES,
     WARDEN_ARGUMENT_FLAGS,
+    WARDEN_ARGUMENT_LEASE,  /* end of its lease, as in WARDEN_LEASE */
     WARDEN_ARGUMENT_CGROUP, /* path of the cgroup to create; "-": none */
     WARDEN_ARGUMENT_COMMAND,
 };
@@ -48,6 +49,7 @@ enum warden_message_type {
     /* to the warden */
     WARDEN_STOP = 1, /* stop the whole tree */
     WARDEN_SIGNAL,   /* send a signal to the command only */
+    WARDEN_LEASE,    /* kill the tree at this time; replaces the time set before */
     /* from the warden: STARTED or FAILED, at most one ENDED, then QUIET */
     WARDEN_STARTED,
     WARDEN_FAILED,
@@ -69,6 +71,13 @@ enum warden_doubt {
                               outside */
 };
 
+/* Why the warden killed its tree without being told to. */
+enum warden_cause {
+    WARDEN_CAUSE_NONE,
+    WARDEN_CAUSE_LIMIT, /* it had too many processes */
+    WARDEN_CAUSE_LEASE, /* its lease ended */
+};
+
 enum warden_stage {
     WARDEN_STAGE_START,
     WARDEN_STAGE_CGROUP,
@@ -77,6 +86,7 @@ enum warden_stage {
     WARDEN_STAGE_TERMINAL,
     WARDEN_STAGE_PROC,
     WARDEN_STAGE_EXEC,
+    WARDEN_STAGE_LEASE, /* the lease had ended before the start */
 };
 
 struct warden_message {
@@ -86,7 +96,7 @@ struct warden_message {
             int32_t processes; /* in the tree, when it was stopped */
             int32_t survivors; /* or WARDEN_UNKNOWN */
             int32_t strongest; /* last signal that was needed; 0: none */
-            int32_t by_limit;  /* 1: stopped because it exceeded its process limit */
+            int32_t cause;     /* enum warden_cause */
             int32_t doubt;     /* enum warden_doubt */
             int32_t doubt_errno;
         } quiet;
@@ -98,6 +108,10 @@ struct warden_message {
             int32_t number;
         } signal;
         struct {
+            uint32_t until_low, until_high; /* the halves of a time on CLOCK_BOOTTIME, in
+                                               nanoseconds; 0: no lease */
+        } lease;
+        struct {
             int32_t pid; /* of the command; 0: it had exited before it was seen */
         } started;
         struct {
@@ -107,6 +121,7 @@ struct warden_message {
         struct {
             int32_t status; /* as waitpid returns it */
             int32_t left_behind;
+            int32_t cause; /* enum warden_cause, if the tree was being killed by then */
         } ended;
     };
 };

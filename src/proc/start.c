@@ -109,7 +109,7 @@ static uint64_t mask_bits(const sigset_t *mask)
 /* Returns the warden's arguments: the numbers, then the command's own arguments. In the arena. */
 static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_options *options,
                                enum bl_mechanism mechanism, const char *cgroup, int record,
-                               uint64_t mask)
+                               uint64_t lease_ns, uint64_t mask)
 {
     size_t count = 0;
     while (options->arguments[count] != NULL)
@@ -133,6 +133,7 @@ static char **warden_arguments(struct bl_arena *arena, const struct bl_warden_op
         {WARDEN_ARGUMENT_MEMORY, options->memory_bytes},
         {WARDEN_ARGUMENT_PROCESSES, options->processes_max},
         {WARDEN_ARGUMENT_FLAGS, (uint64_t)flags},
+        {WARDEN_ARGUMENT_LEASE, lease_ns},
     };
     for (size_t i = 0; i < BL_COUNT(numbers); i++)
         arguments[numbers[i].place] =
@@ -229,7 +230,7 @@ static const char *find_warden(struct bl_arena *arena)
 }
 
 int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechanism,
-               const char *cgroup, int record, struct proc_started *ret_started,
+               const char *cgroup, int record, uint64_t lease_ns, struct proc_started *ret_started,
                struct bl_error *error)
 {
     struct bl_arena arena = {0};
@@ -243,7 +244,7 @@ int proc_start(const struct bl_warden_options *options, enum bl_mechanism mechan
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     child.arguments =
-        warden_arguments(&arena, options, mechanism, cgroup, record, mask_bits(&before));
+        warden_arguments(&arena, options, mechanism, cgroup, record, lease_ns, mask_bits(&before));
     int code = start_child(&child, ret_started, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     bl_arena_done(&arena);
@@ -298,6 +299,9 @@ int proc_start_refused(int failure, enum warden_stage stage, const char *command
                                      : "the file must be executable (chmod +x)");
         return code;
     }
+    if (stage == WARDEN_STAGE_LEASE)
+        return bl_error_set(error, BL_EREFUSED, BL_KIND_RUNTIME, "start a command", command,
+                            "%s was not started: the lease of this process has ended", command);
     if (stage == WARDEN_STAGE_CGROUP || stage == WARDEN_STAGE_NAMESPACE)
         code = BL_ENOTSUP;
     bl_error_set(error, code, BL_KIND_RUNTIME, stages[stage], command, "cannot %s: %s",

@@ -10,11 +10,18 @@
  *
  * This process also watches over a stop. A tool can stop its warden (SIGSTOP), or trace it if it
  * has root privileges. If a warden has not answered shortly after the grace period, this process
- * checks its state; if it is stopped or traced, this process kills its tree and then the warden. */
+ * checks its state; if it is stopped or traced, this process kills its tree and then the warden.
+ *
+ * On a fleet each warden has a lease, because a process that is stopped or suspended ends nothing
+ * itself. The warden learns the end of its lease at its start, and from a message with each
+ * renewal. At that time it kills its tree and reports as after a stop. This process reads the
+ * report when it runs again. */
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +37,9 @@
 #define KILLED_LOOKS 10
 #define TAKEOVER_NS  (500 * BL_NS_PER_MS)
 #define COMMAND_NS   (2 * BL_NS_PER_S)
+/* A warden with more unread bytes than this does not read. No leases are added then, so that its
+ * socket, with 208 KiB, keeps room for a stop. */
+#define LEASE_UNREAD_MAX (64 * 1024)
 
 /* The state of the command:
  *
@@ -92,6 +102,8 @@ struct bl_warden {
 /* The living wardens, which a sweep must spare. Like being a subreaper, this is process-wide. Only
  * the loop's thread uses it. */
 static struct bl_list living = {&living, &living};
+/* The end of their lease, on CLOCK_BOOTTIME; 0: none. */
+static uint64_t lease_until_ns;
 
 bool proc_is_warden(pid_t pid)
 {
@@ -283,6 +295,28 @@ static void warden_take_status(struct bl_warden *warden, int status)
     end->how = warden->stopped ? BL_END_STOPPED : end->by_signal ? BL_END_SIGNALED : BL_END_EXITED;
 }
 
+/* Takes the reason why the warden killed the tree. */
+static void warden_take_cause(struct bl_warden_end *end, int32_t cause)
+{
+    if (cause == WARDEN_CAUSE_LIMIT)
+        end->how = BL_END_LIMIT;
+    if (cause == WARDEN_CAUSE_LEASE)
+        end->lease_ended = true;
+}
+
+static void warden_take_ended(struct bl_warden *warden, const struct warden_message *message)
+{
+    struct bl_warden_end *end = &warden->end;
+    end->left_behind = (uint32_t)message->ended.left_behind;
+    warden_take_status(warden, message->ended.status);
+    /* A command that exited by itself just before it was killed has its own end. */
+    if (message->ended.cause == WARDEN_CAUSE_NONE || !end->by_signal || end->status != SIGKILL)
+        return;
+    end->how = BL_END_STOPPED;
+    end->strongest_signal = SIGKILL;
+    warden_take_cause(end, message->ended.cause);
+}
+
 static void take_quiet(struct bl_warden *warden, const struct warden_message *message)
 {
     struct bl_warden_end *end = &warden->end;
@@ -293,10 +327,9 @@ static void take_quiet(struct bl_warden *warden, const struct warden_message *me
     take_rest(warden, &rest);
     end->processes = (uint32_t)message->quiet.processes;
     end->strongest_signal = message->quiet.strongest;
-    if (message->quiet.by_limit != 0)
-        end->how = BL_END_LIMIT;
-    else if (!ended)
+    if (!ended)
         end->how = BL_END_STOPPED;
+    warden_take_cause(end, message->quiet.cause);
     /* Killed with its whole namespace, the command left no process that could report its status. */
     if (!ended && end->strongest_signal != 0) {
         end->by_signal = true;
@@ -319,7 +352,6 @@ static enum command_state state_after(const struct bl_warden *warden, int32_t ty
 
 static void warden_take_message(struct bl_warden *warden, const struct warden_message *message)
 {
-    struct bl_warden_end *end = &warden->end;
     enum command_state next = state_after(warden, message->type);
     if (message->type != WARDEN_QUIET) {
         if (next == warden->command_state)
@@ -332,13 +364,11 @@ static void warden_take_message(struct bl_warden *warden, const struct warden_me
         warden->failure = message->failed.code;
         warden->failure_stage = (enum warden_stage)message->failed.stage;
         break;
-    case WARDEN_ENDED:
-        end->left_behind = (uint32_t)message->ended.left_behind;
-        warden_take_status(warden, message->ended.status);
-        break;
+    case WARDEN_ENDED: warden_take_ended(warden, message); break;
     case WARDEN_QUIET: take_quiet(warden, message); break;
     case WARDEN_STOP:
-    case WARDEN_SIGNAL: break;
+    case WARDEN_SIGNAL:
+    case WARDEN_LEASE: break;
     }
 }
 
@@ -479,8 +509,8 @@ static int start_in(const struct bl_warden_options *options, enum bl_mechanism m
     /* This must come before the start: a tool may trace its warden at once, so that the warden does
      * not answer, and this process may be killed before it is scheduled again. */
     proc_guard_ensure();
-    int code =
-        proc_start(options, mechanism, warden->cgroup, warden->record, &warden->started, error);
+    int code = proc_start(options, mechanism, warden->cgroup, warden->record, lease_until_ns,
+                          &warden->started, error);
     if (code != 0) {
         proc_record_free(warden->record);
         bl_free(warden);
@@ -587,6 +617,22 @@ void proc_warden_hurry(struct bl_warden *warden)
 void bl_warden_signal(struct bl_warden *warden, int signal)
 {
     send_message(warden, &(struct warden_message){.type = WARDEN_SIGNAL, .signal.number = signal});
+}
+
+void bl_wardens_lease(uint64_t until_ns)
+{
+    const struct warden_message message = {
+        .type = WARDEN_LEASE,
+        .lease = {.until_low = (uint32_t)until_ns, .until_high = (uint32_t)(until_ns >> 32)}};
+    BL_LOG(BL_ROOM_PROC, BL_LOG_TRACE, "lease", BL_LOG_INTEGER("until_ns", (int64_t)until_ns));
+    lease_until_ns = until_ns;
+    BL_LIST_EACH (link, &living) {
+        const struct bl_warden *warden = BL_CONTAINER(link, struct bl_warden, link);
+        int unread = 0;
+        if (warden->state == WARDEN_HOLDING &&
+            (ioctl(warden->started.control, SIOCOUTQ, &unread) < 0 || unread <= LEASE_UNREAD_MAX))
+            send_message(warden, &message);
+    }
 }
 
 pid_t bl_warden_pid(const struct bl_warden *warden)

@@ -457,7 +457,7 @@ static void a_warden_whose_lifeline_has_ended_starts_nothing(void **state)
     (void)state;
     bl_program_find("belay-warden", "BELAY_WARDEN", program, sizeof program);
     snprintf(owner, sizeof owner, "%d", (int)getpid());
-    char *const words[] = {"warden", "1", owner, "-1", "0",  "0",  "0",
+    char *const words[] = {"warden", "1", owner, "-1", "0",  "0",  "0", "0",
                            "0",      "0", "-",   "rm", "-f", file, NULL};
     assert_true(made >= 0 && pipe(lifeline) == 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control), 0);

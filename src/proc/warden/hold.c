@@ -10,9 +10,9 @@
  *   KILLING    the proof, for a second         QUIET
  *   QUIET
  *
- * A stop leads from the first three states to ASKED. The lifeline, an exceeded limit and a stop
- * without a grace period lead from the first four to KILLING. The proof leads from any state to
- * QUIET. There is no way back. Only hold_enter changes the state.
+ * A stop leads from the first three states to ASKED. The lifeline, the end of the lease, an
+ * exceeded limit and a stop without a grace period lead from the first four to KILLING. The proof
+ * leads from any state to QUIET. There is no way back. Only hold_enter changes the state.
  *
  * The proof is positive evidence and never the absence of a finding. waitpid reports that there is
  * no child: this process is a subreaper, so every descendant whose parent exits becomes its child,
@@ -71,13 +71,13 @@ struct warden {
     enum children children;
     bool command_ended;
     int command_status;
-    bool counting; /* count the processes that are reaped after the rounds of killing */
-    bool by_limit;
-    bool forced;          /* killing began while a process other than the init was left */
-    unsigned rounds;      /* of killing */
-    uint64_t round_at_us; /* time of the next round */
-    uint64_t until_ms;    /* end of the state: SETTLING, ASKED, KILLING */
-    uint64_t look_at_ms;  /* ASKED: next check for stopped processes */
+    bool counting;           /* count the processes that are reaped after the rounds of killing */
+    enum warden_cause cause; /* why this warden kills, if Belay did not ask for it */
+    bool forced;             /* killing began while a process other than the init was left */
+    unsigned rounds;         /* of killing */
+    uint64_t round_at_us;    /* time of the next round */
+    uint64_t until_ms;       /* end of the state: SETTLING, ASKED, KILLING */
+    uint64_t look_at_ms;     /* ASKED: next check for stopped processes */
     uint64_t look_after_ms;
     int strongest;
     size_t processes;
@@ -151,9 +151,10 @@ static void hold_calm(void)
 
 static void hold_send_ended(const struct warden *warden, size_t left_behind)
 {
-    hold_send(&(struct warden_message){
-        .type = WARDEN_ENDED,
-        .ended = {.status = warden->command_status, .left_behind = (int32_t)left_behind}});
+    hold_send(&(struct warden_message){.type = WARDEN_ENDED,
+                                       .ended = {.status = warden->command_status,
+                                                 .left_behind = (int32_t)left_behind,
+                                                 .cause = (int32_t)warden->cause}});
 }
 
 static void hold_command_over(struct warden *warden, int status)
@@ -197,7 +198,7 @@ static void hold_reap(struct warden *warden)
 static void hold_enter_killing(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
-    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd};
+    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd, hold->lease.fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         warden_unwatch(hold->watch, fds[i]);
     hold_enter(warden, KILLING, KILL_MS_MAX);
@@ -230,6 +231,16 @@ static void hold_begin_kill(struct warden *warden)
         warden->processes = hold_number(tree_count_own(&hold->view, hold->init, TREE_LOOK_US));
     warden->forced = warden->state < ASKED || hold_must_force(warden);
     hold_enter_killing(warden);
+}
+
+/* Kills the tree for a reason of the warden's own. It is set last: if the command exited before, its
+ * end is sent without it. */
+static void hold_begin_kill_for(struct warden *warden, enum warden_cause cause)
+{
+    if (warden->state == KILLING)
+        return;
+    hold_begin_kill(warden);
+    warden->cause = cause;
 }
 
 static void hold_begin_stop(struct warden *warden, int signal, uint64_t grace_ms)
@@ -307,12 +318,26 @@ static void hold_read_status(struct warden *warden)
     }
 }
 
+bool hold_take_leases(struct hold *hold)
+{
+    struct warden_message message;
+    ssize_t size;
+    while ((size = recv(WARDEN_CONTROL, &message, sizeof message, MSG_DONTWAIT | MSG_PEEK)) ==
+               (ssize_t)sizeof message &&
+           message.type == WARDEN_LEASE) {
+        recv(WARDEN_CONTROL, &message, sizeof message, MSG_DONTWAIT);
+        lease_set(&hold->lease, (uint64_t)message.lease.until_high << 32 | message.lease.until_low);
+    }
+    return size >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+/* Handles one message after those that set the lease. */
 static void hold_read_control(struct warden *warden)
 {
     struct warden_message message;
-    ssize_t size = recv(WARDEN_CONTROL, &message, sizeof message, MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+    if (!hold_take_leases(warden->hold))
         return;
+    ssize_t size = recv(WARDEN_CONTROL, &message, sizeof message, MSG_DONTWAIT);
     if (size != (ssize_t)sizeof message) {
         hold_begin_kill(warden); /* Belay has ended */
     } else if (message.type == WARDEN_STOP) {
@@ -322,6 +347,15 @@ static void hold_read_control(struct warden *warden)
         if (command > 0)
             kill(command, message.signal.number);
     }
+}
+
+/* Belay may have renewed the lease while this process was stopped, so the messages come first. */
+static void hold_check_lease(struct warden *warden)
+{
+    while (warden->state != KILLING && hold_take_leases(warden->hold))
+        hold_read_control(warden);
+    if (lease_over(&warden->hold->lease))
+        hold_begin_kill_for(warden, WARDEN_CAUSE_LEASE);
 }
 
 /* Processes that are killed in a round leave orphans, which are children of this process in the
@@ -391,6 +425,8 @@ static void hold_handle(struct warden *warden, int fd)
         hold_read_control(warden);
     else if (fd == hold->status_fd)
         hold_read_status(warden);
+    else if (fd == hold->lease.fd)
+        hold_check_lease(warden);
     else if (fd != hold->child_fd)
         hold_begin_kill(warden); /* the lifeline, or the end of Belay */
     else if (read(fd, info, sizeof info) < 0 && errno != EAGAIN)
@@ -418,11 +454,8 @@ static void hold_tick(struct warden *warden)
     if (warden->state == ASKED && now >= warden->look_at_ms)
         hold_look_again(warden);
     if (hold->options.processes_max > 0 && warden->state != KILLING &&
-        tree_count_own(&hold->view, hold->init, TREE_LOOK_US).living >
-            hold->options.processes_max) {
-        warden->by_limit = true;
-        hold_begin_kill(warden);
-    }
+        tree_count_own(&hold->view, hold->init, TREE_LOOK_US).living > hold->options.processes_max)
+        hold_begin_kill_for(warden, WARDEN_CAUSE_LIMIT);
     if (warden->state == KILLING && now >= warden->until_ms) {
         hold_count_survivors(warden);
         hold_enter(warden, QUIET, 0);
@@ -434,8 +467,12 @@ static void hold_send_quiet(struct warden *warden)
     struct hold *hold = warden->hold;
     assert(warden->state == QUIET);
     assert((warden->survivors == WARDEN_UNKNOWN) == (warden->doubt != WARDEN_DOUBT_NONE));
-    if (warden->rounds > 0 && warden->forced && (warden->processes > 0 || !warden->command_ended))
+    bool killed =
+        warden->rounds > 0 && warden->forced && (warden->processes > 0 || !warden->command_ended);
+    if (killed)
         warden->strongest = SIGKILL;
+    else if (warden->cause == WARDEN_CAUSE_LEASE)
+        warden->cause = WARDEN_CAUSE_NONE; /* all ended by themselves at that moment */
     hold->record.state = RECORD_ENDED;
     hold->record.processes = (int32_t)warden->processes;
     hold->record.survivors = warden->survivors;
@@ -447,7 +484,7 @@ static void hold_send_quiet(struct warden *warden)
                                        .quiet = {.processes = (int32_t)warden->processes,
                                                  .survivors = warden->survivors,
                                                  .strongest = warden->strongest,
-                                                 .by_limit = warden->by_limit,
+                                                 .cause = (int32_t)warden->cause,
                                                  .doubt = (int32_t)warden->doubt,
                                                  .doubt_errno = warden->doubt_errno}});
 }

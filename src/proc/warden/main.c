@@ -5,7 +5,7 @@
  * The warden is a child of Belay with its own session, signal mask and name, so that neither Ctrl-C
  * nor pkill reaches it. It is a subreaper, so that it is an ancestor of everything that the command
  * starts, even after a new session or a double fork. It waits for the end of Belay, a message from
- * Belay, the end of a child, and the end of a grace period (hold.c).
+ * Belay, the end of a child, the end of a grace period, and the end of its lease (hold.c).
  *
  * It defends itself, because the command runs as the same user and may be hostile:
  * - It is not dumpable, so that a process without CAP_SYS_PTRACE can neither trace it nor copy its
@@ -169,10 +169,11 @@ static int warden_start(struct hold *hold, struct start *start, enum warden_stag
     return 0;
 }
 
-/* Waits until the command has been executed, or has reported why not. A message from Belay ends the
- * wait as well: on a file system that does not answer (a dead NFS server) an execve may never
- * return, and must be stoppable. Returns true if the command was not refused. */
-static bool warden_await_start(const struct hold *hold, int failure_fd,
+/* Waits until the command has been executed, or has reported why not. The end of the lease, and a
+ * message from Belay that does more than set the lease, end the wait as well: on a file system that
+ * does not answer (a dead NFS server) an execve may never return, and must be stoppable. Returns
+ * true if the command was not refused. */
+static bool warden_await_start(struct hold *hold, int failure_fd,
                                struct warden_message *ret_failure)
 {
     bool spoken = false, over = false;
@@ -181,8 +182,9 @@ static bool warden_await_start(const struct hold *hold, int failure_fd,
         int count = warden_news(hold->watch, -1, fds);
         for (int i = 0; i < count; i++) {
             spoken |= fds[i] == failure_fd;
-            over |= fds[i] == WARDEN_LIFELINE || fds[i] == WARDEN_CONTROL ||
-                    fds[i] == hold->owner.pidfd;
+            over |= fds[i] == WARDEN_LIFELINE || fds[i] == hold->owner.pidfd ||
+                    fds[i] == hold->lease.fd ||
+                    (fds[i] == WARDEN_CONTROL && hold_take_leases(hold));
         }
     }
     warden_unwatch(hold->watch, failure_fd);
@@ -227,21 +229,25 @@ static void warden_protect(const char *name, bool foreground)
 }
 
 /* Opens what must exist before the command starts. Returns 0 or the errno. */
-static int warden_prepare(struct hold *hold)
+static int warden_prepare(struct hold *hold, uint64_t lease_ns)
 {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     int code = tree_view_open(&hold->view);
+    if (code == 0)
+        code = lease_open(&hold->lease);
     if (code != 0)
         return code;
     hold->child_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     hold->watch = warden_watch_new();
     if (hold->child_fd < 0 || hold->watch < 0)
         return errno;
-    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd, hold->child_fd};
+    const int fds[] = {WARDEN_LIFELINE, WARDEN_CONTROL, hold->owner.pidfd, hold->child_fd,
+                       hold->lease.fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         warden_watch(hold->watch, fds[i]);
+    lease_set(&hold->lease, lease_ns);
     hold->record = (struct record){
         .magic = RECORD_MAGIC,
         .state = RECORD_HELD,
@@ -265,12 +271,13 @@ static int warden_main(char **arguments, const struct owner *owner)
                     .record = (int)strtol(arguments[WARDEN_ARGUMENT_RECORD], NULL, 10),
                     .cgroup = arguments[WARDEN_ARGUMENT_CGROUP]},
         .owner = *owner,
+        .lease.fd = -1,
         .status_fd = -1,
     };
     struct warden_message failure = {0};
     enum warden_stage stage = WARDEN_STAGE_PROC;
     int failure_ends[2];
-    int code = warden_prepare(&hold);
+    int code = warden_prepare(&hold, warden_number(arguments[WARDEN_ARGUMENT_LEASE]));
     if (pipe2(failure_ends, O_CLOEXEC) < 0 || owner_ended(owner))
         return 1;
     struct start start = {
@@ -281,6 +288,10 @@ static int warden_main(char **arguments, const struct owner *owner)
         .failure_fd = failure_ends[1],
     };
     warden_watch(hold.watch, failure_ends[0]);
+    if (code == 0 && lease_over(&hold.lease)) {
+        code = ETIME;
+        stage = WARDEN_STAGE_LEASE;
+    }
     if (code == 0)
         code = warden_start(&hold, &start, &stage);
     close(failure_ends[1]);

@@ -31,6 +31,22 @@ int warden_news(int watch, int timeout_ms, int ret_fds[WARDEN_NEWS_MAX]);
 /* Returns the monotonic clock in microseconds. */
 uint64_t warden_now_us(void);
 
+/* ---- lease.c ---- */
+
+/* The lease of this warden: Belay may be stopped or suspended when it ends. Measured on
+ * CLOCK_BOOTTIME, so that suspended time counts. Tests replace this file by one whose clock can be
+ * moved. */
+struct lease {
+    int fd;            /* readable from the end of the lease on */
+    uint64_t until_ns; /* 0: none */
+};
+
+/* Opens the timer. Returns 0 or the errno. */
+int lease_open(struct lease *lease);
+void lease_set(struct lease *lease, uint64_t until_ns);
+/* True if the lease has ended. */
+bool lease_over(const struct lease *lease);
+
 /* ---- cgroup.c ---- */
 
 /* Creates the cgroup `path` with these limits, and opens what killing and the proof need. Returns a
@@ -87,10 +103,11 @@ struct hold {
     struct tree_view view;
     struct owner owner;
     struct record record;
-    pid_t child;   /* the command, or the init of its namespace; 0: not started */
-    pid_t init;    /* 0: no namespace */
-    int watch;     /* epoll instance for all descriptors */
-    int child_fd;  /* signalfd for SIGCHLD */
+    pid_t child;  /* the command, or the init of its namespace; 0: not started */
+    pid_t init;   /* 0: no namespace */
+    int watch;    /* epoll instance for all descriptors */
+    int child_fd; /* signalfd for SIGCHLD */
+    struct lease lease;
     int status_fd; /* pipe from the init with the command's status; -1: no namespace */
 };
 
@@ -99,6 +116,9 @@ pid_t hold_command_pid(const struct hold *hold);
 /* Holds the command until no process of it is left, or the rest cannot be killed, and reports to
  * Belay. `failed`: the command was not started, and all of its processes are killed. */
 void hold_run(struct hold *hold, bool failed);
+/* Receives the messages that only set the lease. Returns true if another message or the end of file
+ * comes next. */
+bool hold_take_leases(struct hold *hold);
 /* Sends a message. If Belay has ended, it is lost, and not needed. */
 void hold_send(const struct warden_message *message);
 
