@@ -110,6 +110,7 @@ int kill_role(int argument_count, char **arguments);
 /* Roles of other files. */
 int report_role_left(void *argument);
 int report_role_stranger(void *argument);
+int lease_role_hold(void *argument);
 
 struct belay {
     pid_t pid;

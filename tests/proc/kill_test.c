@@ -171,7 +171,8 @@ int kill_role(int argument_count, char **arguments)
         bl_fiber_main *main;
     } roles[] = {{"busy", role_busy},         {"steady", role_steady},
                  {"recorded", role_recorded}, {"adopt", role_adopt},
-                 {"left", report_role_left},  {"stranger", report_role_stranger}};
+                 {"left", report_role_left},  {"stranger", report_role_stranger},
+                 {"lease", lease_role_hold}};
     struct role role;
     if (argument_count != 5 || bl_container_parse(arguments[3], &role.container, NULL) != 0)
         return 2;

@@ -18,8 +18,8 @@
 #define CGROUP_MAX     1024u
 
 extern const struct suite capture_suite, capture_model_suite, cgroup_suite, sandbox_suite,
-    sandbox_guard_suite, command_suite, container_suite, environment_suite, kill_suite, limit_suite,
-    namespace_suite, probe_child_suite, probe_program_suite, report_suite, stop_suite,
+    sandbox_guard_suite, command_suite, container_suite, environment_suite, kill_suite, lease_suite,
+    limit_suite, namespace_suite, probe_child_suite, probe_program_suite, report_suite, stop_suite,
     survivor_suite, tree_suite, warden_suite;
 
 /* Creates a cgroup below ours that the ordinary user may divide. Empty if that is not possible. */
@@ -98,7 +98,7 @@ int main(int argument_count, char **arguments)
         &environment_suite, &probe_child_suite,   &probe_program_suite, &container_suite,
         &cgroup_suite,      &namespace_suite,     &warden_suite,        &tree_suite,
         &stop_suite,        &report_suite,        &survivor_suite,      &limit_suite,
-        &command_suite,     &kill_suite};
+        &command_suite,     &kill_suite,          &lease_suite};
     setenv("BELAY_WARDEN", BELAY_WARDEN_PATH, 0);
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return kill_role(argument_count, arguments);

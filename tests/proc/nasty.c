@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define LIFE_S              60
+#define NS_PER_S            1000000000L
 #define STORM_S             10
 #define STORM_LINES         8
 #define STORM_PROCESSES     2000
@@ -290,6 +291,35 @@ static int exit_with(const char *argument)
     return (int)number_of(argument);
 }
 
+/* Exits with 0 at this time on CLOCK_BOOTTIME, in nanoseconds. */
+static int exit_at(const char *argument)
+{
+    long at_ns = number_of(argument);
+    struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &at, NULL) == EINTR)
+        continue;
+    return 0;
+}
+
+/* A child in its own session appends the time on CLOCK_BOOTTIME, as 8 bytes, to the file every
+ * 10 ms. */
+static int ticks(const char *argument)
+{
+    if (branch() != 0)
+        rest();
+    setsid();
+    int fd = open(argument, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    prctl(PR_SET_NAME, READY_NAME);
+    for (;;) {
+        struct timespec now;
+        clock_gettime(CLOCK_BOOTTIME, &now);
+        int64_t now_ns = (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+        if (write(fd, &now_ns, sizeof now_ns) != sizeof now_ns)
+            return EXIT_USAGE;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
 static int raise_signal(const char *argument)
 {
     struct rlimit no_core = {0, 0};
@@ -406,6 +436,8 @@ int main(int argument_count, char **arguments)
         {"chatty", chatty},
         {"binary", binary},
         {"exit", exit_with},
+        {"exit-at", exit_at},
+        {"ticks", ticks},
         {"raise", raise_signal},
         {"fds", descriptors},
         {"memory", memory},
