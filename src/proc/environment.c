@@ -47,6 +47,7 @@ const char *const bl_environment_secrets[] = {
     "*_DATABASE_URL",
     "*_DSN",
     "*_WEBHOOK_URL",
+    "BELAY_STORE",
     /* Access to agents and services that act for the user. */
     "DBUS_SESSION_BUS_ADDRESS",
     "GNOME_KEYRING_CONTROL",

@@ -67,7 +67,7 @@ static void common_secrets_are_known_by_their_names(void **state)
                "npm_config__auth=o", "DBUS_SESSION_BUS_ADDRESS=p", "GPG_AGENT_INFO=q",
                "BORG_PASSPHRASE=r", "GITHUB_TOKEN_RO=s", "APIKEY=t", "DB_PWD=u", "CI_JOB_JWT=v",
                "SMTP_CREDS=w", "BEARER=x", "SESSION_COOKIE=y", "ACCESSTOKEN=z",
-               "DJANGO_SECRETKEY=z", "A=1"),
+               "DJANGO_SECRETKEY=z", "BELAY_STORE=postgres://db/belay", "A=1"),
           NULL, NULL, LIST("A=1"));
 }
 
