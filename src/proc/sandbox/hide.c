@@ -40,6 +40,7 @@ static const char *const secrets[] = {
     ".cargo/credentials.toml",
     /* Passwords of databases. */
     ".pgpass",
+    ".pg_service.conf",
     ".my.cnf",
     /* Sessions and passwords in browsers. */
     ".mozilla",
