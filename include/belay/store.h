@@ -1,16 +1,17 @@
 /* store: durable sessions. It implements the engine's store interface (turn.h).
  *
- * The interface does not depend on how data is kept; this implementation uses one SQLite file. A
- * session is a list of committed turns. Rejected attempts, the journal of events, receipts and
- * checkpoints are kept with it. A session has one writer: a lease with an epoch, which every write
- * checks in its own transaction.
+ * The interface does not depend on how data is kept: in one SQLite file, or in a PostgreSQL database
+ * for several machines. A session is a list of committed turns. Rejected attempts, the journal of
+ * events, receipts and checkpoints are kept with it. A session has one writer: a lease with an
+ * epoch, which every write checks in its own transaction.
  *
  * Promises: a turn is in the store completely or not at all, at every instruction. A commit that
  * was confirmed is durable; one that was refused never reappears. A file that is not a store, is
  * damaged, or was made by a newer Belay is never written to. Writers of several sessions share
  * commits.
  *
- * All functions are called in fibers and wait there; the work is done on a worker thread. */
+ * All functions that reach a store are called in fibers and wait there; the work is done on a worker
+ * thread, or on the loop over a connection. */
 #ifndef BELAY_STORE_H
 #define BELAY_STORE_H
 
@@ -25,10 +26,19 @@ struct bl_store;
  * BL_ENOENT: neither variable is set. */
 int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct bl_error *error);
 
-/* Opens a store. Creates a missing file (0600) and its folders (0700), and upgrades an older
- * schema. Errors of kind filesystem (not accessible, not a store, damaged, newer, disk full,
- * read-only) and usage (a postgres:// address, which this build does not support) name the file and
- * say what to do. */
+/* Returns whether a store is named by the address of a database, postgres:// or postgresql://; any
+ * other name is the path of a file. */
+bool bl_store_is_database(const char *where);
+/* Returns the name of a store for people and logs: the path, or the address without passwords, in the
+ * arena. */
+const char *bl_store_shown(struct bl_arena *arena, const char *where);
+/* Returns whether an address has a password, and the first one, unescaped, in the arena. */
+bool bl_store_password(struct bl_arena *arena, const char *where, struct bl_text *ret_password);
+
+/* Opens a store: a file, or a database by its postgres:// address. Creates a missing file (0600) and
+ * its folders (0700), and upgrades an older schema. Errors of kind filesystem (not accessible, not a
+ * store, damaged, newer, disk full, read-only), session (a database that cannot be used) and usage
+ * (an invalid address) name the file or the database, never a password, and say what to do. */
 int bl_store_open(const char *where, struct bl_store **ret_store, struct bl_error *error);
 /* Opens a store for reading. BL_ENOENT: there is no file. Every write is refused. An older schema
  * is upgraded; if that fails, so does the call. */
@@ -41,9 +51,76 @@ const char *bl_store_where(const struct bl_store *store);
  * used, otherwise the errors of bl_store_open_reading. */
 int bl_store_check(const char *where, struct bl_error *error);
 /* Renames a file that cannot be used, and the files that belong to it, to WHERE.aside-TIME; the
- * path is in the arena. No process may have the file open. */
+ * path is in the arena. No process may have the file open. BL_EINVAL, kind usage: a database. */
 int bl_store_move_aside(struct bl_arena *arena, const char *where, const char **ret_path,
                         struct bl_error *error);
+
+/* ---- A database as a store ------------------------------------------------------------------- */
+
+/* Creates the schema `belay` in the database at a postgres:// address, in one transaction. BL_EEXIST:
+ * it is there already. */
+int bl_store_create(const char *where, struct bl_error *error);
+/* Returns the SQL that bl_store_create runs. */
+const char *bl_store_schema(void);
+
+/* A worker without a heartbeat for longer than it should be. */
+struct bl_fleet_silent {
+    struct bl_list link;
+    const char *worker;
+    uint64_t beat; /* number of its last heartbeat */
+};
+
+/* The answer to a heartbeat. */
+struct bl_fleet_beat {
+    bool live; /* false: another worker has taken over, and this one holds nothing any more */
+    uint64_t lease_ns;
+    uint64_t renew_ns;     /* between heartbeats */
+    uint64_t connection;   /* changes with each connection and each start of the server */
+    struct bl_list silent; /* struct bl_fleet_silent, initialised by the caller; in the arena */
+};
+
+/* What the workers of a fleet (fleet.h) do in their store. Each function waits in the running fiber,
+ * and may be stopped there: then its outcome is unknown. */
+struct bl_fleet_store {
+    void *context;
+    /* Registers this worker if necessary, and renews its lease. */
+    int (*beat)(void *context, struct bl_arena *arena, struct bl_fleet_beat *ret_beat,
+                struct bl_error *error);
+    /* Takes away what a worker holds, unless it has sent another heartbeat. */
+    int (*take_over)(void *context, const char *worker, uint64_t beat, bool *ret_taken,
+                     struct bl_error *error);
+};
+
+/* Returns the table of a store that several machines share; NULL: it is a file. */
+const struct bl_fleet_store *bl_store_fleet_table(struct bl_store *store);
+
+/* A process that holds sessions of a database, or held some. */
+struct bl_store_worker {
+    struct bl_list link;
+    const char *id;
+    const char *host;
+    int64_t pid;
+    const char *state;         /* live, draining, lost, gone */
+    uint64_t heartbeat_age_ms; /* by the server's clock */
+    uint64_t sessions;         /* that it holds */
+};
+
+struct bl_store_fleet {
+    const char *store;      /* the address, without passwords */
+    const char *server;     /* version of PostgreSQL, such as 15.4 */
+    double round_trip_ms;   /* of a statement that does nothing */
+    int64_t schema;         /* version */
+    uint64_t lease_ms;      /* of a worker */
+    uint64_t renew_ms;      /* between its heartbeats */
+    uint64_t workers_total; /* also those that are not in the list */
+    struct bl_list workers; /* struct bl_store_worker, newest heartbeat first; at most 1,000 */
+};
+
+/* Reads the state of a database, over a connection of its own, into the arena. Workers that have
+ * ended are listed only with `ended`. Errors as of bl_store_open_reading; BL_EINVAL, kind usage: not
+ * the address of a database. */
+int bl_store_fleet_read(const char *where, bool ended, struct bl_arena *arena,
+                        struct bl_store_fleet *ret_fleet, struct bl_error *error);
 
 /* ---- Holding a session ----------------------------------------------------------------------- */
 
@@ -181,9 +258,10 @@ int64_t bl_store_process_started(int64_t pid);
 
 /* ---- Features -------------------------------------------------------------------------------- */
 
-/* A feature as the store keeps it (explained in feature.h), identified by repository and id: named
- * records, each a JSON object, a journal of events, and a lease with an epoch. A generation is a
- * new set of records; older generations are kept. */
+/* A feature as the store keeps it (explained in feature.h), identified by repository and id, in a
+ * database also by the host of the process that holds it: named records, each a JSON object, a
+ * journal of events, and a lease with an epoch. A generation is a new set of records; older
+ * generations are kept. */
 struct bl_row {
     struct bl_list link;
     const char *name;
@@ -240,8 +318,8 @@ struct bl_store_feature_write {
 
 /* Writes in one transaction under the epoch, and renews the lease; with nothing to write it only
  * renews it. BL_EBUSY, kind session, name `stale_write`: another process holds the feature, and
- * nothing was changed. Errors of kind filesystem: nothing was written, or (BL_EUNKNOWN) that is
- * unknown. */
+ * nothing was changed; in a database, a renewal may be answered without asking it. Errors of kind
+ * filesystem, or session in a database: nothing was written, or (BL_EUNKNOWN) that is unknown. */
 int bl_store_feature_write(struct bl_store_feature *held,
                            const struct bl_store_feature_write *write, struct bl_error *error);
 

@@ -93,6 +93,13 @@ int bl_store_move_aside(struct bl_arena *arena, const char *where, const char **
                         struct bl_error *error)
 {
     bool dropped;
+    if (bl_store_is_database(where)) {
+        const char *shown = bl_store_shown(arena, where);
+        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "move the store aside", shown,
+                     "only a file can be renamed, and %.200s is a database", shown);
+        bl_error_hint(error, "create another database and point --store at it");
+        return BL_EINVAL;
+    }
     struct aside *aside = bl_zalloc(sizeof *aside);
     aside->where = bl_arena_text(&aside->arena, bl_text_from(where)).data;
     aside->to = store_path_aside(&aside->arena, where, store_wall_ns());

@@ -102,6 +102,7 @@ static struct store_feature_write *store_feature_make_write(struct bl_store_feat
     write->job.linger_ns = STORE_LINGER_NS;
     write->grip = held->grip;
     memcpy(write->id, held->id, sizeof write->id);
+    write->number = ++held->writes;
     write->wall_ns = store_wall_ns();
     bl_list_init(&write->records);
     return write;

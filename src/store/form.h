@@ -260,6 +260,9 @@ void store_summary_read(const struct store_row *row, struct bl_arena *arena,
                         struct bl_store_summary *ret_summary);
 /* Adds an ended attempt: spent (5 columns). */
 void store_summary_add_attempt(struct bl_store_summary *summary, const struct store_row *row);
+/* Adds all of the ended attempts: six columns starting at `column`, their number and their spent. */
+void store_summary_add_attempts(struct bl_store_summary *summary, const struct store_row *row,
+                                int column);
 /* Names the holder of the lease if it binds. */
 void store_summary_add_holder(struct bl_store_summary *summary, struct store_look *look,
                               const struct store_lease *lease);
@@ -286,7 +289,8 @@ void store_feature_add_event(struct store_feature_look *look, const struct store
 struct bl_store_feature_summary *store_feature_add_summary(struct store_feature_look *look,
                                                            const struct store_row *row);
 /* Fills in a task that was found: kind, session, created, ended, expires, status, pid, started,
- * host, boot, pid_space, receipt, result. Looks whether the owner of a working task is alive. */
+ * host, boot, pid_space, receipt, result, whether the owner's worker is at work (null: there are no
+ * workers). Looks whether the owner of a working task is alive. */
 void store_task_read(struct store_task *task, const struct store_row *row);
 /* True if the task was found working, and no process will record its end any more. */
 bool store_task_is_lost(const struct store_task *task);
@@ -301,8 +305,9 @@ void store_hold_name(struct store_hold *hold);
 void store_hold_take_session(struct store_hold *hold, const struct store_row *row);
 /* Adds a committed result of the request: result. */
 void store_hold_add_recorded(struct store_hold *hold, const struct store_row *row);
-/* Returns context_from: turns_total, context_from, input, output, id of the newest turn. */
-int64_t store_hold_take_counters(struct store_hold *hold, const struct store_row *row);
+/* Returns context_from. Columns starting at `column`: turns_total, context_from, input, output, id of
+ * the newest turn. */
+int64_t store_hold_take_counters(struct store_hold *hold, const struct store_row *row, int column);
 /* Takes the summary of the turns before the context: messages. BL_EPARSE: they are damaged. */
 int store_hold_take_summary(struct store_hold *hold, const struct store_row *row,
                             struct bl_error *error);

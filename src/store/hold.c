@@ -34,14 +34,14 @@ void store_hold_add_recorded(struct store_hold *hold, const struct store_row *ro
     store_texts_add(&hold->recorded, arena, store_row_copy(arena, row, 0));
 }
 
-int64_t store_hold_take_counters(struct store_hold *hold, const struct store_row *row)
+int64_t store_hold_take_counters(struct store_hold *hold, const struct store_row *row, int column)
 {
     struct bl_store_recovery *recovery = &hold->recovery;
-    hold->turns_total = store_row_count(row, 0);
-    hold->usage = store_row_usage(row, 2);
+    hold->turns_total = store_row_count(row, column);
+    hold->usage = store_row_usage(row, column + 2);
     recovery->turns_total = hold->turns_total;
-    store_row_into(recovery->last_turn, sizeof recovery->last_turn, row, 4);
-    return store_row_integer(row, 1);
+    store_row_into(recovery->last_turn, sizeof recovery->last_turn, row, column + 4);
+    return store_row_integer(row, column + 1);
 }
 
 int store_hold_take_summary(struct store_hold *hold, const struct store_row *row,

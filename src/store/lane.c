@@ -74,6 +74,7 @@ void store_lane_init(struct store_lane *lane, const char *where, size_t jobs_max
     };
     bl_list_init(&lane->queue);
     bl_semaphore_init(&lane->idle, 0);
+    bl_semaphore_init(&lane->queued, 0);
 }
 
 /* Moves a job to another state:
@@ -112,7 +113,8 @@ static struct store_job *find_urgent(const struct store_lane *lane)
 /* Makes the first job in the queue the leader, if no batch is running or about to start. */
 static void choose_leader(struct store_lane *lane)
 {
-    if (lane->running != NULL || lane->leader != NULL || bl_list_empty(&lane->queue))
+    if (lane->served || lane->running != NULL || lane->leader != NULL ||
+        bl_list_empty(&lane->queue))
         return;
     struct store_job *urgent = lane->was_ahead ? NULL : find_urgent(lane);
     lane->ahead = urgent != NULL;
@@ -191,6 +193,24 @@ static void lane_put_back(struct store_batch *batch)
     bl_free(batch);
 }
 
+int store_lane_serve(struct store_lane *lane)
+{
+    int code;
+    assert(lane->served);
+    while ((code = bl_semaphore_take(&lane->queued)) == 0) {
+        /* The caller may have left, or its job may have gone with others. */
+        if (bl_list_empty(&lane->queue))
+            continue;
+        lane->ahead = !lane->was_ahead && find_urgent(lane) != NULL;
+        struct store_batch *batch = take_batch(lane);
+        lane->run(lane->context, &batch->jobs);
+        finish_batch(batch);
+        if (!bl_list_empty(&lane->queue))
+            bl_semaphore_give(&lane->queued);
+    }
+    return code;
+}
+
 static void lane_run_batch(void *payload)
 {
     struct store_batch *batch = payload;
@@ -243,12 +263,15 @@ enum store_lane_end store_lane_call(struct store_lane *lane, struct store_job *j
                                     struct bl_error *error)
 {
     struct bl_scope shield;
-    if (running_ns(lane) >= lane->stuck_after_ns && lane->running != NULL) {
+    if (!lane->served && lane->running != NULL && running_ns(lane) >= lane->stuck_after_ns) {
         *ret_code = refuse_stuck(lane, error);
         return STORE_NOT_RUN;
     }
     job->state = STORE_JOB_QUEUED;
+    job->queued_ns = bl_now_ns();
     bl_list_push_back(&lane->queue, &job->link);
+    if (lane->served)
+        bl_semaphore_give(&lane->queued);
     choose_leader(lane);
     int code = bl_semaphore_take(&job->woken);
     if (code == 0 && lane->leader == job)
@@ -288,6 +311,9 @@ bool store_lane_close(struct store_lane *lane)
     struct bl_scope shield;
     uint64_t age_ns = running_ns(lane);
     assert(bl_list_empty(&lane->queue));
+    /* The fiber that serves it ends its batch when it is stopped. */
+    if (lane->served)
+        return true;
     if (lane->running != NULL && age_ns < lane->stuck_after_ns) {
         lane->closing = true;
         bl_shield_begin(&shield, lane->stuck_after_ns - age_ns);

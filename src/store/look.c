@@ -212,7 +212,7 @@ static void close_export(struct export *export)
     bool dropped;
     export->closing = true;
     bl_shield_begin(&shield, BL_STORE_NS_MAX);
-    store_work(run_export, free_export, export, NULL, &dropped, NULL);
+    store_form_call(export->form, run_export, free_export, export, NULL, &dropped, NULL);
     bl_shield_end(&shield);
     if (!dropped)
         free_export(export);
@@ -231,7 +231,8 @@ int bl_store_export(struct bl_store *store, const char *id,
     export->cursor = store->form->export_new(store->state, id);
     bl_buffer_init(&export->lines, PAGE_BYTES_MAX);
     do {
-        code = store_work(run_export, free_export, export, store->where, &dropped, error);
+        code = store_form_call(store->form, run_export, free_export, export, store->where, &dropped,
+                               error);
         if (dropped)
             return code;
         if (code == 0 && export->code != 0) {

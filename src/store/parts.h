@@ -93,7 +93,10 @@ enum store_operation {
     STORE_TASK_GET,
     STORE_FIND,
     STORE_TURNS,
+    STORE_EXPORT_PAGE, /* of a form on the loop; its job belongs to the form */
 };
+
+bool store_only_reads(enum store_operation operation);
 
 /* The state of a job:
  *
@@ -115,10 +118,14 @@ struct store_job {
     size_t weight;      /* bytes that it writes, approximately */
     uint64_t linger_ns; /* how long a stopped caller still waits for the answer */
     /* Set before it is queued; read-only afterwards. */
+    uint64_t queued_ns;
     enum store_operation operation;
     bool durable; /* survives power loss */
     bool urgent;  /* not durable, and must not wait for the sync of durable jobs */
     struct bl_arena input;
+    /* Owned by the form that runs it. */
+    bool sent;      /* without an answer: it may have taken place */
+    unsigned tries; /* that failed only because of others at the same moment */
     /* Owned by the thread while it runs. A job may run more than once; the last run counts. */
     bool settled; /* code and error are final, and it is not run again */
     int code;
@@ -155,6 +162,7 @@ struct store_hold {
     struct bl_store_hold_options options;
     const char *title;
     struct store_claimant claimant;
+    char made[STORE_SESSION_ID_SIZE]; /* for a new session; the same if the job is repeated */
     /* The answer. */
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
@@ -173,6 +181,11 @@ struct store_write {
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
     char run[STORE_SESSION_ID_SIZE];
+    uint64_t handle;      /* the hold that makes it */
+    uint64_t number;      /* among the writes under this grip: the same when it is repeated */
+    uint64_t epoch_made;  /* of the grip when it was made: a form may raise that */
+    uint64_t turns_known; /* of the session, before this write */
+    bool begun;           /* the turn of a commit has begun under this grip */
     int64_t wall_ns;
     struct bl_text title; /* of a commit, for a session without a title; may be empty */
     union {
@@ -234,8 +247,8 @@ struct store_find {
 
 /* How long an ended task is kept by default. */
 #define STORE_TASK_KEPT_NS ((int64_t)3600 * (int64_t)BL_NS_PER_S)
-/* A task has no lease: if its owner is not visible from here, it is assumed to work for this time.
- */
+/* A task has no lease: if its owner is not visible from here, and the store has no workers, it is
+ * assumed to work for this time. */
 #define STORE_TASK_OUT_OF_SIGHT_NS ((int64_t)7 * 24 * 3600 * (int64_t)BL_NS_PER_S)
 
 /* Begin, end, settle, get. */
@@ -269,6 +282,7 @@ struct store_feature_write {
     struct store_job job;
     struct store_feature_grip grip;
     char id[STORE_SESSION_ID_SIZE];
+    uint64_t number; /* among the writes under this grip: the same when it is repeated */
     int64_t wall_ns;
     struct bl_list records; /* struct bl_row */
     const struct bl_text *events;
@@ -301,12 +315,14 @@ struct store_feature_look {
 
 struct store_batch;
 
-/* A queue of jobs that one thread at a time runs in batches. Belongs to the loop. The first waiting
- * caller leads: it takes the queued jobs, runs them on a worker thread, and wakes the other
- * callers; then the first job queued meanwhile leads. Urgent jobs go ahead of others, but at most
- * every second time. */
+/* A queue of jobs that are run in batches, one batch at a time. Belongs to the loop. Urgent jobs go
+ * ahead of others, but at most every second time.
+ *
+ * Either a fiber serves the lane (store_lane_serve) and runs the batches itself, or its callers do,
+ * on a worker thread: the first waiting caller leads. It takes the queued jobs, runs them, and wakes
+ * the other callers; then the first job queued meanwhile leads. */
 struct store_lane {
-    void (*run)(void *context, struct bl_list *jobs); /* on a worker thread; sets code and error */
+    void (*run)(void *context, struct bl_list *jobs); /* sets code and error of each job */
     void *context;
     const char *where; /* for messages */
     size_t jobs_max;
@@ -319,6 +335,8 @@ struct store_lane {
     bool was_ahead;              /* the last batch took only urgent jobs: now all take part */
     struct bl_semaphore idle;    /* given when a batch ends while the lane is closing */
     bool closing;
+    bool served;                /* set before the first job */
+    struct bl_semaphore queued; /* given for each job, if the lane is served */
 };
 
 enum store_lane_end {
@@ -337,6 +355,9 @@ void store_lane_init(struct store_lane *lane, const char *where, size_t jobs_max
  * answer, `error` says so. */
 enum store_lane_end store_lane_call(struct store_lane *lane, struct store_job *job, int *ret_code,
                                     struct bl_error *error);
+/* Serves the lane from the running fiber until that is stopped; returns the code of the stop. A
+ * batch that has begun is run to its end. */
+int store_lane_serve(struct store_lane *lane);
 /* Waits for the running batch. Returns false if it is blocked. */
 bool store_lane_close(struct store_lane *lane);
 
@@ -344,17 +365,37 @@ bool store_lane_close(struct store_lane *lane);
 
 struct store_cursor;
 
+/* A store that is being opened. */
+struct store_opening {
+    const struct store_form *form;
+    char *where;
+    bool reading;
+    struct store_identity self;
+    char owner[32];
+    void *state; /* the answer */
+    int code;
+    struct bl_error error;
+};
+
 /* A form of storage. Called on worker threads unless noted; `state` belongs to the form. */
 struct store_form {
-    int (*open)(const char *where, bool reading, void **ret_state, struct bl_error *error);
+    bool on_loop; /* called in fibers instead, which it does not block */
+    /* Sets the state of the opening; may replace its `where` by one without a password. */
+    int (*open)(struct store_opening *opening, struct bl_error *error);
+    /* Starts the fibers that serve the lanes; NULL: their callers run the batches. */
+    int (*serve)(void *state, struct store_lane *writer, struct store_lane *reader);
     /* Returns 0 if all of the data can be used. */
-    int (*check)(const char *where, struct bl_error *error);
+    int (*check)(struct store_opening *opening, struct bl_error *error);
     void (*close)(void *state);
     void (*write)(void *state, struct bl_list *jobs);
     void (*read)(void *state, struct bl_list *jobs);
+    /* How long a commit may wait for its answer, from now on; NULL: BL_STORE_NS_MAX. In a fiber. */
+    uint64_t (*answer_ns)(void *state);
+    /* NULL: there is no fleet. */
+    const struct bl_fleet_store *(*fleet)(void *state);
     /* A walk over one session as it is at the first step, regardless of later writes, as lines of
-     * JSON. export_new does not wait, and runs on the loop's thread. The walk may outlive the
-     * store. */
+     * JSON. export_new does not wait, and runs on the loop's thread. The walk of a form on a thread
+     * may outlive the store. */
     struct store_cursor *(*export_new)(const void *state, const char *id);
     /* Appends some lines; none at the end. */
     int (*export_next)(struct store_cursor *cursor, struct bl_buffer *out, struct bl_error *error);
@@ -392,10 +433,13 @@ struct bl_store_session {
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
     char run[STORE_SESSION_ID_SIZE];
-    bool unknown;         /* it is unknown whether a commit took place */
-    bool untitled;        /* created without a prompt: the prompt of its first turn becomes its
+    uint64_t writes;        /* made under the grip */
+    uint64_t turns;         /* committed, as far as is known */
+    char begun[BL_ID_SIZE]; /* the turn that has begun and not ended; may be empty */
+    bool unknown;           /* it is unknown whether a commit took place */
+    bool untitled;          /* created without a prompt: the prompt of its first turn becomes its
                              title */
-    struct bl_text title; /* of the running turn */
+    struct bl_text title;   /* of the running turn */
     struct bl_turn_store table;
     struct bl_store_recovery recovery;
     struct bl_arena arena; /* of `recorded` */
@@ -409,6 +453,7 @@ struct bl_store_feature {
     struct bl_store *store;
     struct store_feature_grip grip;
     char id[STORE_SESSION_ID_SIZE];
+    uint64_t writes; /* made under the grip */
     uint64_t generation;
     bool failed; /* a write has failed, or its result is unknown */
 };
@@ -446,6 +491,10 @@ enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int
  * `payload` is passed to `drop`, and `*ret_dropped` is true. Returns 0, or a code with `error`. */
 int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *payload,
                const char *where, bool *ret_dropped, struct bl_error *error);
+/* Runs a call of a form: in this fiber, or as store_work does. */
+int store_form_call(const struct store_form *form, void (*run)(void *payload),
+                    void (*drop)(void *payload), void *payload, const char *where,
+                    bool *ret_dropped, struct bl_error *error);
 int64_t store_wall_ns(void);
 const char *store_path_aside(struct bl_arena *arena, const char *where, int64_t wall_ns);
 

@@ -33,6 +33,24 @@ static int store_session_check_options(const struct bl_store_hold_options *optio
     return BL_EINVAL;
 }
 
+/* Returns the title that a prompt gives its session. A prompt may be any bytes, and a title is text
+ * in every form: what is not becomes U+FFFD. */
+static struct bl_text store_session_title(struct bl_arena *arena, struct bl_text prompt)
+{
+    struct bl_text rest = bl_utf8_title(prompt, TITLE_CHARACTERS_MAX);
+    BL_AUTO_BUFFER(title, (size_t)4 * TITLE_CHARACTERS_MAX);
+    uint32_t code_point;
+    while (rest.size > 0) {
+        size_t size = bl_utf8_decode(rest, &code_point);
+        bool text = size > 0 && code_point != 0;
+        size = size > 0 ? size : 1;
+        bl_buffer_append(&title,
+                         text ? (struct bl_text){rest.data, size} : BL_TEXT("\xef\xbf\xbd"));
+        rest = (struct bl_text){rest.data + size, rest.size - size};
+    }
+    return bl_arena_text(arena, bl_buffer_text(&title));
+}
+
 static struct store_hold *store_session_make_hold(struct bl_store *store,
                                                   const struct bl_store_hold_options *options,
                                                   const struct store_handle *handle)
@@ -53,7 +71,7 @@ static struct store_hold *store_session_make_hold(struct bl_store *store,
         .agent_turn = store_job_string(job, options->agent_turn),
         .persona = store_job_string(job, options->persona),
     };
-    hold->title = store_job_text(job, bl_utf8_title(options->prompt, TITLE_CHARACTERS_MAX)).data;
+    hold->title = store_session_title(&job->input, options->prompt).data;
     store_claimant_fill(&hold->claimant, store, handle, &job->input);
     return hold;
 }
@@ -85,12 +103,14 @@ static int store_session_note(void *context, struct bl_text events, const char *
                               struct bl_text receipt, struct bl_error *error);
 static int store_session_compact(void *context, const struct bl_settlement *settlement,
                                  struct bl_error *error);
+static uint64_t store_session_answer_ns(void *context);
 
 static void take_answer(struct bl_store_session *held, struct store_hold *hold,
                         struct bl_session *session)
 {
     struct bl_list *link;
     held->grip = hold->grip;
+    held->turns = hold->turns_total;
     memcpy(held->id, hold->id, sizeof held->id);
     bl_text_into(held->run, sizeof held->run, hold->options.run_id);
     held->untitled = hold->options.prompt.size == 0 && hold->turns_total == 0;
@@ -106,6 +126,7 @@ static void take_answer(struct bl_store_session *held, struct store_hold *hold,
         .reject = store_session_reject_turn,
         .note = store_session_note,
         .compact = store_session_compact,
+        .answer_ns = store_session_answer_ns,
     };
     bl_text_into(session->id, sizeof session->id, hold->id);
     session->turns_total = hold->turns_total;
@@ -206,6 +227,10 @@ struct store_write *store_write_new(struct bl_store_session *held, enum store_op
     write->grip = held->grip;
     memcpy(write->id, held->id, sizeof write->id);
     memcpy(write->run, held->run, sizeof write->run);
+    write->handle = held->handle.number;
+    write->number = ++held->writes;
+    write->epoch_made = held->grip.epoch;
+    write->turns_known = held->turns;
     write->wall_ns = store_wall_ns();
     return write;
 }
@@ -222,6 +247,9 @@ enum store_lane_end store_write_run(struct bl_store_session *held, struct store_
                          held->id);
     else
         end = store_run(held->store, &write->job, ret_code, error);
+    /* The form may have raised the epoch, to refuse a write that is still on its way. */
+    if (end == STORE_ANSWERED && write->grip.epoch > held->grip.epoch)
+        held->grip.epoch = write->grip.epoch;
     store_job_leave(&write->job);
     return end;
 }
@@ -233,14 +261,15 @@ static int store_session_begin_turn(void *context, const struct bl_attempt *atte
     struct store_write *write = store_write_new(held, STORE_BEGIN);
     int code;
     if (held->untitled)
-        held->title =
-            bl_arena_text(&held->arena, bl_utf8_title(attempt->prompt, TITLE_CHARACTERS_MAX));
+        held->title = store_session_title(&held->arena, attempt->prompt);
     write->attempt = (struct bl_attempt){
         .turn_id = store_job_text(&write->job, attempt->turn_id),
         .prompt = store_job_text(&write->job, attempt->prompt),
         .started_wall_ns = attempt->started_wall_ns,
     };
     store_write_run(context, write, &code, error);
+    snprintf(held->begun, sizeof held->begun, BL_TEXT_FORMAT,
+             BL_TEXT_ARG(code == 0 ? attempt->turn_id : (struct bl_text){0}));
     return code;
 }
 
@@ -250,6 +279,7 @@ static struct store_write *make_settlement(struct bl_store_session *held,
 {
     struct store_write *write = store_write_new(held, operation);
     write->title = held->untitled ? store_job_text(&write->job, held->title) : (struct bl_text){0};
+    write->begun = bl_text_equal(settlement->turn_id, bl_text_from(held->begun));
     write->settlement = *settlement;
     write->settlement.turn_id = store_job_text(&write->job, settlement->turn_id);
     write->settlement.messages = store_job_text(&write->job, settlement->messages);
@@ -278,8 +308,11 @@ static int store_session_commit(struct bl_store_session *held, enum store_operat
         bl_error_hint(&own, "open the session again to find out");
         bl_error_name_set(&own, "commit_unknown");
     }
-    if (code == 0 && operation == STORE_COMMIT)
+    if (code == 0 && operation == STORE_COMMIT) {
         held->untitled = false;
+        held->turns++;
+        held->begun[0] = '\0';
+    }
     if (code == BL_EUNKNOWN)
         held->unknown = true;
     BL_LOG(BL_ROOM_STORE, BL_LOG_DEBUG, "committed", BL_LOG_STRING("what", what),
@@ -301,11 +334,19 @@ static int store_session_compact(void *context, const struct bl_settlement *sett
     return store_session_commit(context, STORE_COMPACT, "compaction", settlement, error);
 }
 
+static uint64_t store_session_answer_ns(void *context)
+{
+    const struct bl_store *store = ((struct bl_store_session *)context)->store;
+    return store->form->answer_ns != NULL ? store->form->answer_ns(store->state) : BL_STORE_NS_MAX;
+}
+
 static int store_session_reject_turn(void *context, const struct bl_settlement *settlement,
                                      struct bl_error *error)
 {
+    struct bl_store_session *held = context;
     int code;
-    store_write_run(context, make_settlement(context, STORE_REJECT, settlement), &code, error);
+    store_write_run(held, make_settlement(held, STORE_REJECT, settlement), &code, error);
+    held->begun[0] = '\0';
     return code;
 }
 

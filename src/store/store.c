@@ -23,7 +23,7 @@ int bl_store_default_path(struct bl_arena *arena, const char **ret_path, struct 
     }
     bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "open the store", NULL,
                  "no default store: neither XDG_DATA_HOME nor HOME is set");
-    bl_error_hint(error, "set a file with --store or BELAY_STORE");
+    bl_error_hint(error, "name a store with --store or BELAY_STORE");
     return BL_ENOENT;
 }
 
@@ -44,33 +44,34 @@ int store_work(void (*run)(void *payload), void (*drop)(void *payload), void *pa
     return code;
 }
 
-/* ---- Open, close ---- */
+int store_form_call(const struct store_form *form, void (*run)(void *payload),
+                    void (*drop)(void *payload), void *payload, const char *where,
+                    bool *ret_dropped, struct bl_error *error)
+{
+    *ret_dropped = false;
+    if (!form->on_loop)
+        return store_work(run, drop, payload, where, ret_dropped, error);
+    run(payload);
+    return 0;
+}
 
-struct opening {
-    const struct store_form *form;
-    char *where;
-    bool reading;
-    void *state;
-    int code;
-    struct bl_error error;
-};
+/* ---- Open, close ---- */
 
 static void run_opening(void *payload)
 {
-    struct opening *opening = payload;
-    opening->code =
-        opening->form->open(opening->where, opening->reading, &opening->state, &opening->error);
+    struct store_opening *opening = payload;
+    opening->code = opening->form->open(opening, &opening->error);
 }
 
 static void run_checking(void *payload)
 {
-    struct opening *opening = payload;
-    opening->code = opening->form->check(opening->where, &opening->error);
+    struct store_opening *opening = payload;
+    opening->code = opening->form->check(opening, &opening->error);
 }
 
 static void free_opening(void *payload)
 {
-    struct opening *opening = payload;
+    struct store_opening *opening = payload;
     bl_free(opening->where);
     bl_free(opening);
 }
@@ -78,7 +79,7 @@ static void free_opening(void *payload)
 /* The caller has left. Runs on the loop's thread, which closing may delay for a moment. */
 static void drop_opening(void *payload)
 {
-    struct opening *opening = payload;
+    struct store_opening *opening = payload;
     if (opening->code == 0)
         opening->form->close(opening->state);
     free_opening(opening);
@@ -86,12 +87,9 @@ static void drop_opening(void *payload)
 
 static int check_where(const char *where, struct bl_error *error)
 {
-    static const char *const addresses[] = {"postgres://", "postgresql://"};
-    for (size_t i = 0; i < BL_COUNT(addresses); i++) {
-        if (!bl_text_starts_with(bl_text_from(where), bl_text_from(addresses[i])))
-            continue;
+    if (bl_store_is_database(where)) {
         /* Not shown: it may contain a password. */
-        bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "open the store", addresses[i],
+        bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "open the store", "postgres://",
                      "this build does not support PostgreSQL");
         bl_error_hint(error, "use a file with --store");
         return BL_ENOTSUP;
@@ -100,11 +98,11 @@ static int check_where(const char *where, struct bl_error *error)
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open the store", NULL,
                  "the path of the store is empty");
-    bl_error_hint(error, "use a file with --store");
+    bl_error_hint(error, "use a file or the address of a database with --store");
     return BL_EINVAL;
 }
 
-static struct bl_store *make_store(struct opening *opening)
+static struct bl_store *make_store(struct store_opening *opening)
 {
     struct bl_store *store = bl_zalloc(sizeof *store);
     bl_list_init(&store->handles);
@@ -113,23 +111,40 @@ static struct bl_store *make_store(struct opening *opening)
     store->where = opening->where;
     store->reading = opening->reading;
     opening->where = NULL;
-    store_identity_read(&store->self);
-    bl_id_make(store->owner, "own_");
+    store->self = opening->self;
+    memcpy(store->owner, opening->owner, sizeof store->owner);
     store_lane_init(&store->writer, store->where, STORE_BATCH_JOBS_MAX, store->form->write,
                     store->state);
     store_lane_init(&store->reader, store->where, 1, store->form->read, store->state);
+    store->writer.served = store->reader.served = store->form->serve != NULL;
     return store;
 }
 
-static struct opening *make_opening(const char *where, bool reading)
+static struct store_opening *make_opening(const char *where, bool reading)
 {
     size_t size = strlen(where) + 1;
-    struct opening *opening = bl_zalloc(sizeof *opening);
+    struct store_opening *opening = bl_zalloc(sizeof *opening);
     opening->form = &store_sqlite;
     opening->reading = reading;
+    store_identity_read(&opening->self);
+    bl_id_make(opening->owner, "own_");
     opening->where = bl_alloc(size);
     memcpy(opening->where, where, size);
     return opening;
+}
+
+/* Closes the store if there is no fiber to serve it. */
+static int serve(struct bl_store *store, struct bl_error *error)
+{
+    int code = 0;
+    if (store->form->serve != NULL)
+        code = store->form->serve(store->state, &store->writer, &store->reader);
+    if (code == 0)
+        return 0;
+    bl_error_set(error, code, BL_KIND_RUNTIME, "open the store", store->where,
+                 "no fiber available for the store");
+    bl_store_close(store);
+    return code;
 }
 
 static int open_store(const char *where, bool reading, struct bl_store **ret_store,
@@ -139,8 +154,9 @@ static int open_store(const char *where, bool reading, struct bl_store **ret_sto
     int code = check_where(where, error);
     if (code != 0)
         return code;
-    struct opening *opening = make_opening(where, reading);
-    code = store_work(run_opening, drop_opening, opening, where, &dropped, error);
+    struct store_opening *opening = make_opening(where, reading);
+    code = store_form_call(opening->form, run_opening, drop_opening, opening, opening->where,
+                           &dropped, error);
     if (dropped)
         return code;
     if (code == 0 && opening->code != 0) {
@@ -149,6 +165,7 @@ static int open_store(const char *where, bool reading, struct bl_store **ret_sto
             *error = opening->error;
     } else if (code == 0) {
         *ret_store = make_store(opening);
+        code = serve(*ret_store, error);
     }
     free_opening(opening);
     return code;
@@ -170,8 +187,9 @@ int bl_store_check(const char *where, struct bl_error *error)
     int code = check_where(where, error);
     if (code != 0)
         return code;
-    struct opening *opening = make_opening(where, true);
-    code = store_work(run_checking, free_opening, opening, where, &dropped, error);
+    struct store_opening *opening = make_opening(where, true);
+    code =
+        store_form_call(opening->form, run_checking, free_opening, opening, where, &dropped, error);
     if (dropped)
         return code;
     if (code == 0)
@@ -185,6 +203,11 @@ int bl_store_check(const char *where, struct bl_error *error)
 const char *bl_store_where(const struct bl_store *store)
 {
     return store->where;
+}
+
+const struct bl_fleet_store *bl_store_fleet_table(struct bl_store *store)
+{
+    return store->form->fleet != NULL && !store->reading ? store->form->fleet(store->state) : NULL;
 }
 
 static void run_closing(void *payload)
@@ -212,7 +235,8 @@ void bl_store_close(struct bl_store *store)
     int code = BL_EBUSY;
     if (idle) {
         bl_shield_begin(&shield, CLOSE_NS);
-        code = store_work(run_closing, free_store, store, store->where, &dropped, NULL);
+        code = store_form_call(store->form, run_closing, free_store, store, store->where, &dropped,
+                               NULL);
         bl_shield_end(&shield);
     }
     if (code == 0) {
@@ -267,18 +291,26 @@ void store_claimant_fill(struct store_claimant *claimant, struct bl_store *store
 
 /* ---- Jobs ---- */
 
-static bool only_reads(enum store_operation operation)
+bool store_only_reads(enum store_operation operation)
 {
     return operation >= STORE_CHECKPOINT_GET;
+}
+
+/* Over a network, what moves a whole session does not hold up the commits of others. */
+static bool moves(const struct bl_store *store, enum store_operation operation)
+{
+    return store->form->on_loop &&
+           (operation == STORE_IMPORT || operation == STORE_FORK || operation == STORE_DELETE);
 }
 
 enum store_lane_end store_run(struct bl_store *store, struct store_job *job, int *ret_code,
                               struct bl_error *error)
 {
-    if (only_reads(job->operation))
+    if (store_only_reads(job->operation))
         return store_lane_call(&store->reader, job, ret_code, error);
     if (!store->reading)
-        return store_lane_call(&store->writer, job, ret_code, error);
+        return store_lane_call(moves(store, job->operation) ? &store->reader : &store->writer, job,
+                               ret_code, error);
     *ret_code = bl_error_set(error, BL_EACCES, BL_KIND_FILESYSTEM, "write", store->where,
                              "the store was opened for reading only");
     return STORE_NOT_RUN;

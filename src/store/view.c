@@ -29,6 +29,14 @@ void store_summary_add_attempt(struct bl_store_summary *summary, const struct st
     summary->attempts++;
 }
 
+void store_summary_add_attempts(struct bl_store_summary *summary, const struct store_row *row,
+                                int column)
+{
+    struct bl_spent spent = store_row_spent(row, column + 1);
+    bl_spent_add(&summary->spent, &spent);
+    summary->attempts += store_row_count(row, column);
+}
+
 void store_summary_add_holder(struct bl_store_summary *summary, struct store_look *look,
                               const struct store_lease *lease)
 {
@@ -197,14 +205,18 @@ struct bl_store_feature_summary *store_feature_add_summary(struct store_feature_
 
 /* ---- Tasks ---- */
 
-/* True if no process will record the end of the task any more. */
-static bool task_is_orphan(const struct store_task *task, const struct store_identity *owner)
+/* True if no process will record the end of the task any more. `column`: whether the worker of an
+ * owner that is not visible from here is at work. */
+static bool task_is_orphan(const struct store_task *task, const struct store_identity *owner,
+                           const struct store_row *row, int column)
 {
     switch (store_identity_life(&task->self, owner)) {
     case STORE_ALIVE: return false;
     case STORE_DEAD: return true;
     case STORE_OUT_OF_SIGHT: break;
     }
+    if (!store_row_null(row, column))
+        return !store_row_flag(row, column);
     return task->wall_ns - task->task.created_wall_ns > STORE_TASK_OUT_OF_SIGHT_NS;
 }
 
@@ -238,7 +250,7 @@ void store_task_read(struct store_task *task, const struct store_row *row)
     };
     task_read_owner(row, 6, &owner);
     if (task->task.ended_wall_ns == 0)
-        task->task.owner_alive = !task_is_orphan(task, &owner);
+        task->task.owner_alive = !task_is_orphan(task, &owner, row, 13);
 }
 
 bool store_task_is_lost(const struct store_task *task)

@@ -243,7 +243,7 @@ static int load_counters(struct sqlite_link *link, struct store_hold *hold, int6
     int code = sqlite_next(link, rows, error);
     if (code != 1)
         return code == 0 ? BL_ENOENT : code;
-    *ret_from = store_hold_take_counters(hold, &row);
+    *ret_from = store_hold_take_counters(hold, &row, 0);
     sqlite_free(rows);
     return 0;
 }

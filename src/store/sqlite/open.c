@@ -286,8 +286,10 @@ static int sqlite_open_find_file(const char *path, bool reading, struct bl_error
     return 0;
 }
 
-int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_error *error)
+int sqlite_open(struct store_opening *opening, struct bl_error *error)
 {
+    const char *where = opening->where;
+    bool reading = opening->reading;
     int code = sqlite_open_find_file(where, reading, error);
     if (code != 0)
         return code;
@@ -298,20 +300,20 @@ int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_err
     store->reading = reading;
     code = reading ? open_reader(store, error) : open_writer(store, error);
     if (code == 0)
-        *ret_state = store;
+        opening->state = store;
     else
         sqlite_close(store);
     return code;
 }
 
 /* Checks every page, regardless of the size of the file. */
-int sqlite_check(const char *where, struct bl_error *error)
+int sqlite_check(struct store_opening *opening, struct bl_error *error)
 {
-    void *state = NULL;
-    int code = sqlite_open(where, true, &state, error);
+    const char *where = opening->where;
+    int code = sqlite_open(opening, error);
     if (code != 0)
         return code;
-    struct sqlite_store *store = state;
+    struct sqlite_store *store = opening->state;
     sqlite3_stmt *statement = sqlite_query(&store->reader, error, "PRAGMA integrity_check(1)", "");
     code = sqlite_next(&store->reader, statement, error);
     if (code == 1) {
@@ -319,7 +321,7 @@ int sqlite_check(const char *where, struct bl_error *error)
         sqlite_free(statement);
         code = well ? 0 : sqlite_open_refuse(where, BL_EIO, "the store is damaged", error);
     }
-    sqlite_close(state);
+    sqlite_close(store);
     return code;
 }
 

@@ -205,6 +205,7 @@ static int run_look(struct sqlite_link *link, struct store_job *job, struct bl_e
     case STORE_TASK_GET: return sqlite_task_get(link, whole, error);
     case STORE_FIND: return sqlite_find(link, whole, error);
     case STORE_TURNS: return sqlite_turns(link, look, error);
+    case STORE_EXPORT_PAGE:
     case STORE_TASK_BEGIN:
     case STORE_TASK_END:
     case STORE_TASK_SETTLE:

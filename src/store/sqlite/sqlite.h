@@ -86,8 +86,8 @@ int sqlite_migrate(struct sqlite_link *link, const struct sqlite_migration *migr
 
 /* ---- open.c ---- */
 
-int sqlite_open(const char *where, bool reading, void **ret_state, struct bl_error *error);
-int sqlite_check(const char *where, struct bl_error *error);
+int sqlite_open(struct store_opening *opening, struct bl_error *error);
+int sqlite_check(struct store_opening *opening, struct bl_error *error);
 void sqlite_close(void *state);
 /* Opens the connection for reading if it is not open. */
 int sqlite_reader(struct sqlite_store *store, struct bl_error *error);

@@ -66,7 +66,7 @@ static int read_task(struct sqlite_link *link, struct store_task *task, struct b
     sqlite3_stmt *rows =
         sqlite_query(link, error,
                      "SELECT kind, session, created, ended, expires, status, pid, started, host,"
-                     " boot, pid_space, receipt, result FROM task WHERE id = ? AND"
+                     " boot, pid_space, receipt, result, NULL FROM task WHERE id = ? AND"
                      " (expires = 0 OR expires > ?)",
                      "si", task->task.id, task->wall_ns);
     struct store_row row = sqlite_row(rows);

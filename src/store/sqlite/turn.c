@@ -249,6 +249,7 @@ int sqlite_session_write(struct sqlite_link *link, struct store_write *write,
     case STORE_TASK_GET:
     case STORE_FIND:
     case STORE_TURNS:
+    case STORE_EXPORT_PAGE:
     case STORE_HOLD:
     case STORE_BEGIN:
     case STORE_COMMIT:

@@ -81,7 +81,8 @@ static int run_operation(struct sqlite_link *link, struct store_job *job, struct
     case STORE_FEATURE_LIST:
     case STORE_TASK_GET:
     case STORE_FIND:
-    case STORE_TURNS: break;
+    case STORE_TURNS:
+    case STORE_EXPORT_PAGE: break;
     }
     return bl_error_set(error, BL_EINVAL, BL_KIND_UNKNOWN, "store", link->path, "not a write");
 }
