@@ -1,0 +1,285 @@
+/* A PostgreSQL database as a store. Every decision is a function of the schema `belay` (schema/):
+ * one call, one round trip, one transaction, which no client can leave open. All functions run in
+ * fibers and wait there; libpq is called on the loop's stack. */
+#ifndef BELAY_STORE_POSTGRES_H
+#define BELAY_STORE_POSTGRES_H
+
+#include <belay/wire.h>
+
+#include "library.h"
+#include "store/form.h"
+
+/* ---- address.c ---- */
+
+struct pg_address {
+    char **keywords; /* for libpq, NULL-terminated; so are the values */
+    char **values;
+    size_t count;
+    char shown[256]; /* for messages: without passwords */
+    char hosts[256]; /* names to be resolved, separated by commas; empty: nothing to resolve */
+};
+
+/* Parses an address of a database. BL_EINVAL, kind usage: not an address, or the connection would
+ * not be encrypted. Called on the loop's stack by pg_address_make. */
+int pg_address_make(const char *where, bool reading, const char *application,
+                    struct pg_address *ret_address, struct bl_error *error);
+void pg_address_done(struct pg_address *address);
+void pg_address_set(struct pg_address *address, const char *keyword, const char *value);
+const char *pg_address_get(const struct pg_address *address, const char *keyword);
+
+/* ---- call.c: statements, their parameters and rows ---- */
+
+#define PG_PARAMETERS_MAX 26
+
+/* A statement to run. Its parameters and results are binary. */
+struct pg_call {
+    struct bl_list link;
+    const char *sql;
+    bool joined; /* in one transaction with the next call */
+    int count;
+    Oid types[PG_PARAMETERS_MAX];
+    const char *values[PG_PARAMETERS_MAX];
+    int sizes[PG_PARAMETERS_MAX];
+    PGresult *result; /* NULL: none arrived */
+    bool answered;    /* its transaction has ended: rows alone do not answer it */
+};
+
+/* Makes a call. Its parameters are in the arena, or stay where they are: i int64_t, u uint64_t
+ * (limited to INT64_MAX), d double, o bool (int), w int64_t nanoseconds since 1970 as a time, v the
+ * same, null if 0, s const char * (NULL: null), t struct bl_text as text, b struct bl_text as bytes,
+ * j the same, null if empty. A capital letter is an array: a pointer to its struct pg_array. */
+struct pg_call *pg_call_new(struct bl_arena *arena, const char *sql, const char *types, ...);
+/* Copies the parameters into the arena. */
+void pg_call_keep(struct pg_call *call, struct bl_arena *arena);
+void pg_call_done(struct pg_call *call); /* clears the result */
+
+/* An array parameter under construction. */
+struct pg_array {
+    char type; /* the letter of its elements */
+    uint32_t count;
+    struct bl_buffer bytes;
+};
+
+void pg_array_init(struct pg_array *array, char type);
+void pg_array_done(struct pg_array *array);
+void pg_array_add_integer(struct pg_array *array, int64_t value); /* i, u, o, w */
+void pg_array_add_real(struct pg_array *array, double value);
+void pg_array_add_text(struct pg_array *array, struct bl_text text); /* t, b */
+void pg_array_add_null(struct pg_array *array);
+
+/* Rows of a result. */
+int pg_rows(const struct pg_call *call);
+struct store_row pg_row(struct pg_call *call, int number);
+
+/* Rows without their call, in an arena. Any thread may read them. */
+struct pg_kept {
+    int rows;
+    int columns;
+    struct bl_text *values; /* row by row; NULL is null */
+};
+
+void pg_keep_rows(const struct pg_call *call, struct bl_arena *arena, struct pg_kept *ret_kept);
+void pg_kept_copy(const struct pg_kept *kept, struct bl_arena *arena, struct pg_kept *ret_copy);
+struct store_row pg_kept_row(struct pg_kept *kept, int number);
+
+/* ---- link.c: a connection ---- */
+
+struct pg_store;
+
+struct pg_link {
+    struct pg_store *store;
+    PGconn *conn; /* NULL: not connected */
+    struct bl_descriptor *descriptor;
+    uint64_t connection; /* counts them */
+    uint64_t silence_ns; /* an answer that takes longer is not waited for */
+};
+
+/* Connects, or returns at once if the link is open. */
+int pg_link_open(struct pg_link *link, struct bl_error *error);
+void pg_link_close(struct pg_link *link);
+/* Runs calls (struct pg_call) as one pipeline. 0: all have been answered, if only with an error,
+ * which pg_failed reports. BL_EPIPE: the connection is lost; calls without an answer may have taken
+ * place or not. BL_ECANCELED: the running fiber was stopped; as before. */
+int pg_link_run(struct pg_link *link, struct bl_list *calls, struct bl_error *error);
+/* Runs one call, on an open link. Also returns the call's own error. */
+int pg_link_ask(struct pg_link *link, struct pg_call *call, const char *operation,
+                struct bl_error *error);
+/* Returns 0, or the code of the error of an answered call, with `error` set. */
+int pg_failed(const struct pg_link *link, const struct pg_call *call, const char *operation,
+              struct bl_error *error);
+/* Returns the SQLSTATE of a call; empty if it has none. */
+const char *pg_state(const struct pg_call *call);
+/* True if the answered call failed only because of others at the same moment: run it again. */
+bool pg_transient(const struct pg_call *call);
+
+/* Calls of commits and holds are short. Others may read or write whole sessions. */
+#define PG_SILENCE_NS      (2 * BL_NS_PER_S)
+#define PG_SILENCE_LONG_NS (60 * BL_NS_PER_S)
+
+/* ---- postgres.c ---- */
+
+#define PG_SCHEMA_VERSION 1
+
+struct pg_store {
+    struct pg_address address;
+    struct bl_client *resolver;
+    bool reading;
+    struct store_identity self;
+    char owner[32];   /* the worker's id */
+    uint64_t gone_ns; /* since when there has been no connection; 0: there is one */
+    bool registered;
+    uint64_t beat_ns; /* when the last answered heartbeat was sent */
+    int64_t schema;   /* version */
+    int64_t lease_ms;
+    int64_t renew_ms;
+    struct bl_list raised; /* struct pg_raised: epochs that writes on their way do not know */
+    struct pg_link work;
+    struct pg_link read;
+    struct pg_link control;  /* heartbeats */
+    struct bl_lock controls; /* held by the fiber that uses it */
+    uint64_t connection;     /* of `control` */
+    int64_t server_started;  /* as it said over `control` */
+    struct bl_fleet_store fleet;
+    struct store_lane *reader; /* its jobs run over `read` */
+    struct bl_scope shield;
+    struct bl_nursery service; /* a fiber for each link */
+};
+
+/* Jobs on their way over a link. */
+struct pg_work {
+    struct pg_store *store;
+    struct pg_link *link;
+    struct bl_arena arena;
+};
+
+/* An operation: one call, or several steps. */
+struct pg_operation {
+    /* Makes the job's call, in the arena of the work. */
+    struct pg_call *(*call)(struct pg_work *work, struct store_job *job);
+    /* Reads its answer, if that is not a failure. Returns the job's code, or BL_EPIPE as below. */
+    int (*take)(struct pg_work *work, struct store_job *job, struct pg_call *call,
+                struct bl_error *error);
+    /* Instead of these: runs the job. BL_EPIPE: the connection is lost, and the job is run again;
+     * BL_ECANCELED: the store is being closed. */
+    int (*run)(struct pg_work *work, struct store_job *job, struct bl_error *error);
+    /* It must not be repeated: without an answer, its outcome is unknown. */
+    bool once;
+};
+
+/* Runs one call of a job; as pg_link_ask. Clear its result afterwards. */
+int pg_ask(struct pg_work *work, struct pg_call *call, struct bl_error *error);
+
+/* Checks that server and schema can be used, and reads the schema's version and settings into the
+ * store of an open link. */
+int pg_check_server(struct pg_link *link, struct bl_error *error);
+
+/* ---- worker.c ---- */
+
+/* Registers this process as a worker, if it is not one yet. */
+int pg_register(struct pg_work *work, struct bl_error *error);
+/* Columns of a lease for store_lease_read, of `s` (a session or feature) with its last holder `w`:
+ * a lease whose worker is not at work is not held. It has no end by any clock. */
+#define PG_LEASE_COLUMNS                                                                           \
+    "s.epoch, case when w.state in ('live', 'draining') then s.owner end, s.handle, w.pid,"        \
+    " w.started, s.since, timestamptz '2262-01-01', w.host, w.boot, w.pid_space"
+#define PG_LEASE_WORKER "left join belay.worker w on w.id = coalesce(s.owner, s.holder)"
+extern const struct pg_operation pg_renew;
+const struct bl_fleet_store *pg_fleet(void *state);
+/* Sends a heartbeat, unless the last one is recent. `*ret_live` false: the worker is lost, and must
+ * register again. */
+int pg_beat(struct pg_work *work, bool *ret_live, struct bl_error *error);
+
+/* ---- hold.c ---- */
+
+extern const struct pg_operation pg_hold, pg_release;
+/* Calls store_identity_settle on a worker thread, which a stop of the store abandons. */
+int pg_settle_processes(const struct store_identity *self, const struct store_identity *gone,
+                        struct bl_wardens_end *ret_end);
+
+/* ---- turn.c ---- */
+
+extern const struct pg_operation pg_begin, pg_commit, pg_reject, pg_note, pg_compact,
+    pg_checkpoint_put;
+/* Run all turns that begin, or commit, as one call; BL_EPIPE and BL_ECANCELED as above. */
+int pg_run_begins(struct pg_work *work, struct bl_list *jobs);
+int pg_run_commits(struct pg_work *work, struct bl_list *jobs);
+/* Sets the error of a write whose fence was refused, or for whose session there is no row. */
+int pg_refuse_stale(struct pg_work *work, const struct store_write *write, struct bl_error *error);
+/* Takes the answer of a call whose only column says whether the fence holds. */
+int pg_take_fenced(struct pg_work *work, struct store_job *job, struct pg_call *call,
+                   struct bl_error *error);
+/* Reads a body; NULL if it is empty or damaged. */
+const struct bl_json *pg_body(struct bl_arena *arena, struct bl_text body);
+/* Returns NULL if it is not a string that a column can hold; `value` may be NULL. */
+const char *pg_string(struct bl_arena *arena, const struct bl_json *value);
+/* Returns the id of the receipt in a result, or the run that a receipt is about; NULL: none. */
+const char *pg_receipt_id(struct bl_arena *arena, struct bl_text result);
+const char *pg_receipt_scope(struct bl_arena *arena, struct bl_text receipt);
+/* The key under which the job adds to a journal; the same when it is repeated. */
+int64_t pg_journal_key(const struct store_write *write);
+
+/* ---- doubt.c ---- */
+
+/* Makes sure that writes without an answer do not take place any more, and settles those of them
+ * that are commits. To be called before anything else is done with the jobs, as they get the present
+ * epochs. A code: some are still in doubt, and nothing may be done with the jobs. */
+int pg_settle_doubts(struct pg_work *work, struct bl_list *jobs);
+/* Forgets the epoch of a hold that has ended. */
+void pg_doubt_forget(struct pg_store *store, uint64_t handle);
+void pg_doubts_free(struct pg_store *store);
+
+/* ---- cell.c ---- */
+
+extern const struct pg_operation pg_cell_admit, pg_cell_started, pg_cell_yield, pg_cell_end,
+    pg_cell_bury, pg_cell_withdraw, pg_cells_forget, pg_cells_load, pg_cell_buried;
+
+/* ---- task.c ---- */
+
+extern const struct pg_operation pg_task_begin, pg_task_end, pg_task_settle, pg_task_get;
+
+/* ---- feature.c ---- */
+
+extern const struct pg_operation pg_feature_hold, pg_feature_write, pg_feature_release,
+    pg_feature_load, pg_feature_events, pg_feature_list;
+/* A write with nothing to write. */
+extern const struct pg_operation pg_feature_renew;
+bool pg_feature_only_renews(struct store_job *job);
+
+/* ---- status.c ---- */
+
+/* Connects to a database for one command; end it with pg_visit_end, also after a failure. */
+int pg_visit(struct pg_store *store, const char *where, bool reading, const char *application,
+             struct bl_error *error);
+void pg_visit_end(struct pg_store *store);
+
+/* ---- look.c ---- */
+
+extern const struct pg_operation pg_checkpoint_get, pg_list, pg_show, pg_turns;
+/* Finds a session by its id, and suggests a similar one if there is none. */
+int pg_find_session(struct pg_work *work, const char *id, int64_t *ret_session,
+                    struct bl_error *error);
+/* Runs calls that only read as one pipeline, in which all of them see the same moment. As
+ * pg_link_run; also returns the error of a call. Clear the results afterwards. */
+int pg_ask_all(struct pg_work *work, struct pg_call *const *calls, size_t count,
+               struct bl_error *error);
+void pg_calls_done(struct pg_call *const *calls, size_t count);
+/* Lets other fibers run after some rows, `row` being the number of the last one. */
+void pg_breathe(int row);
+
+/* ---- find.c ---- */
+
+extern const struct pg_operation pg_find;
+
+/* ---- import.c, move.c ---- */
+
+extern const struct pg_operation pg_import, pg_fork, pg_delete;
+
+/* ---- export.c ---- */
+
+extern const struct pg_operation pg_export_page;
+
+struct store_cursor *pg_export_new(const void *state, const char *id);
+int pg_export_next(struct store_cursor *cursor, struct bl_buffer *out, struct bl_error *error);
+void pg_export_free(struct store_cursor *cursor);
+
+#endif
