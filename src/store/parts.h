@@ -402,7 +402,7 @@ struct store_form {
     void (*export_free)(struct store_cursor *cursor); /* NULL is allowed */
 };
 
-extern const struct store_form store_sqlite;
+extern const struct store_form store_sqlite, store_postgres;
 
 /* One hold of a session or a feature, embedded in it. */
 struct store_handle {

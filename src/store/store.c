@@ -87,13 +87,6 @@ static void drop_opening(void *payload)
 
 static int check_where(const char *where, struct bl_error *error)
 {
-    if (bl_store_is_database(where)) {
-        /* Not shown: it may contain a password. */
-        bl_error_set(error, BL_ENOTSUP, BL_KIND_USAGE, "open the store", "postgres://",
-                     "this build does not support PostgreSQL");
-        bl_error_hint(error, "use a file with --store");
-        return BL_ENOTSUP;
-    }
     if (where[0] != '\0')
         return 0;
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "open the store", NULL,
@@ -124,7 +117,7 @@ static struct store_opening *make_opening(const char *where, bool reading)
 {
     size_t size = strlen(where) + 1;
     struct store_opening *opening = bl_zalloc(sizeof *opening);
-    opening->form = &store_sqlite;
+    opening->form = bl_store_is_database(where) ? &store_postgres : &store_sqlite;
     opening->reading = reading;
     store_identity_read(&opening->self);
     bl_id_make(opening->owner, "own_");
