@@ -42,6 +42,12 @@ static const struct pg_operation *operation_of(struct store_job *job)
         [STORE_TASK_BEGIN] = &pg_task_begin,
         [STORE_TASK_END] = &pg_task_end,
         [STORE_TASK_SETTLE] = &pg_task_settle,
+        [STORE_FEATURE_HOLD] = &pg_feature_hold,
+        [STORE_FEATURE_WRITE] = &pg_feature_write,
+        [STORE_FEATURE_RELEASE] = &pg_feature_release,
+        [STORE_FEATURE_LOAD] = &pg_feature_load,
+        [STORE_FEATURE_EVENTS] = &pg_feature_events,
+        [STORE_FEATURE_LIST] = &pg_feature_list,
         [STORE_CELLS_LOAD] = &pg_cells_load,
         [STORE_CELL_BURIED] = &pg_cell_buried,
         [STORE_TASK_GET] = &pg_task_get,
@@ -50,6 +56,8 @@ static const struct pg_operation *operation_of(struct store_job *job)
         [STORE_SHOW] = &pg_show,
         [STORE_TURNS] = &pg_turns,
     };
+    if (job->operation == STORE_FEATURE_WRITE && pg_feature_only_renews(job))
+        return &pg_feature_renew;
     return operations[job->operation];
 }
 
