@@ -51,10 +51,15 @@ static const struct pg_operation *operation_of(struct store_job *job)
         [STORE_CELLS_LOAD] = &pg_cells_load,
         [STORE_CELL_BURIED] = &pg_cell_buried,
         [STORE_TASK_GET] = &pg_task_get,
+        [STORE_IMPORT] = &pg_import,
+        [STORE_FORK] = &pg_fork,
+        [STORE_DELETE] = &pg_delete,
         [STORE_CHECKPOINT_GET] = &pg_checkpoint_get,
         [STORE_LIST] = &pg_list,
         [STORE_SHOW] = &pg_show,
+        [STORE_FIND] = &pg_find,
         [STORE_TURNS] = &pg_turns,
+        [STORE_EXPORT_PAGE] = &pg_export_page,
     };
     if (job->operation == STORE_FEATURE_WRITE && pg_feature_only_renews(job))
         return &pg_feature_renew;
@@ -443,4 +448,7 @@ const struct store_form store_postgres = {
     .read = read_batch,
     .answer_ns = answer_ns,
     .fleet = pg_fleet,
+    .export_new = pg_export_new,
+    .export_next = pg_export_next,
+    .export_free = pg_export_free,
 };
