@@ -6,6 +6,7 @@
  *
  *     port                       PORT              reserves a free port of 127.0.0.1
  *     run self|server WORD...    exit CODE         runs a program, with its output in FOLDER/log
+ *     serve self|server WORD...  pid PID           starts a program that keeps running; same output
  *     start PROGRAM NAME=VALUE...  ready PID | failed    starts FOLDER/data
  *     stop                       stopped | failed  ends all sessions, writes a checkpoint
  *     kill                       stopped | failed  kills all its processes
@@ -328,6 +329,9 @@ static void keeper_serve(struct keeper *keeper, char **words, size_t count)
         keeper_reserve_port(keeper, answer, sizeof answer);
     else if (strcmp(words[0], "run") == 0 && count > 2)
         keeper_run(keeper, words, answer, sizeof answer);
+    else if (strcmp(words[0], "serve") == 0 && count > 2)
+        snprintf(answer, sizeof answer, "pid %d",
+                 (int)keeper_spawn(keeper, strcmp(words[1], "server") == 0, words + 2, NULL));
     else if (strcmp(words[0], "start") == 0 && count > 1)
         keeper_start(keeper, words, answer, sizeof answer);
     else if (strcmp(words[0], "stop") == 0)
