@@ -23,6 +23,7 @@ STORE_TEST(a_store_is_moved_aside_with_what_belongs_to_it)
     /* All of its data is there. */
     struct place there = *place;
     bl_text_into(there.path, sizeof there.path, aside);
+    place_use_file(&there);
     CHECK_EQUAL(ask_integer(&there, "SELECT count(*) FROM session"), 1);
     bl_arena_done(&arena);
 }

@@ -114,7 +114,7 @@ bool events_are(struct bl_store *store, uint64_t after, uint64_t limit, const ch
 
 /* ---- Records, generations, events ---- */
 
-STORE_TEST(records_are_written_replaced_and_deleted)
+FORM_TEST(records_are_written_replaced_and_deleted)
 {
     struct bl_store *store = store_at(place);
     struct grasp grasp;
@@ -145,7 +145,7 @@ STORE_TEST(records_are_written_replaced_and_deleted)
     bl_store_close(store);
 }
 
-STORE_TEST(a_new_generation_hides_the_old_one_and_keeps_it)
+FORM_TEST(a_new_generation_hides_the_old_one_and_keeps_it)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -177,7 +177,7 @@ STORE_TEST(a_new_generation_hides_the_old_one_and_keeps_it)
     bl_store_close(store);
 }
 
-STORE_TEST(events_are_numbered_and_read_by_the_page)
+FORM_TEST(events_are_numbered_and_read_by_the_page)
 {
     struct bl_store *store = store_at(place);
     struct bl_text events[3] = {BL_TEXT("{\"e\":1}"), BL_TEXT("{\"e\":2}"), BL_TEXT("{\"e\":3}")};
@@ -202,7 +202,7 @@ STORE_TEST(events_are_numbered_and_read_by_the_page)
     bl_store_close(store);
 }
 
-STORE_TEST(json_other_than_an_object_is_refused_and_not_written)
+FORM_TEST(json_other_than_an_object_is_refused_and_not_written)
 {
     static const char *const bad[] = {"{\"n\":", "[1]", "1", "{} {}", "{\"a\":\xff}"};
     static const char *const ids[] = {"", "-A", "A/B", "A B", "\xc3\xa4"};
@@ -243,7 +243,7 @@ STORE_TEST(json_other_than_an_object_is_refused_and_not_written)
     bl_store_close(store);
 }
 
-STORE_TEST(features_are_listed_newest_first_and_suggested)
+FORM_TEST(features_are_listed_newest_first_and_suggested)
 {
     static const struct bl_store_feature_options missing = {
         .repository = REPOSITORY, .id = "FEAT-AUHT", .must_exist = true};
@@ -294,9 +294,73 @@ STORE_TEST(features_are_listed_newest_first_and_suggested)
     bl_store_close(store);
 }
 
+FORM_TEST(names_and_json_are_kept_byte_for_byte)
+{
+    static const char *const names[] = {"\"quoted\" \\ {a,b} NULL", "'; DROP TABLE feature; --",
+                                        "a\nb\t%s%n$1", "nul\\u0000, surrogate \\ud800",
+                                        "\xc3\xa4\xf0\x9f\x98\x80"};
+    static const char json[] =
+        "{\"nul\\u0000\":\"\\u0000\", \"pair\" : \"\\ud83d\\ude00\",\n"
+        "\"n\":1.50E+3,\"twice\":\"'\\\\' \\\"x\",\"twice\":\"$1 \xc3\xa4\"}";
+    struct bl_store *store = store_at(place);
+    struct bl_arena arena = {0};
+    struct bl_list list;
+    struct grasp grasp;
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
+    for (size_t i = 0; i < BL_COUNT(names); i++)
+        CHECK_EQUAL(put_records(&grasp, names[i], json, NULL, json), 0);
+    CHECK_EQUAL(put_record(&grasp, "lone", "{\"n\":\"\\ud800\"}"), BL_EPARSE);
+    CHECK_EQUAL(put_event(&grasp, "{\"n\":\"\\udc00\"}"), BL_EPARSE);
+    CHECK_EQUAL(
+        bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, NULL, &list, NULL, NULL, NULL),
+        0);
+    size_t count = 0;
+    BL_LIST_EACH (link, &list) {
+        const struct bl_row *record = BL_CONTAINER(link, struct bl_row, link);
+        CHECK(bl_text_equal(record->json, bl_text_from(json)));
+        CHECK(strcmp(record->name, names[count++]) == 0);
+    }
+    CHECK_EQUAL(count, BL_COUNT(names));
+    for (size_t i = 0; i < BL_COUNT(names); i++) {
+        CHECK_EQUAL(bl_store_feature_load(store, &arena, REPOSITORY, FEATURE, names[i], &list, NULL,
+                                          NULL, NULL),
+                    0);
+        CHECK(list.next == list.previous && !bl_list_empty(&list));
+    }
+    CHECK_EQUAL(bl_store_feature_events(store, &arena, REPOSITORY, FEATURE, 0, 0, &list, NULL), 0);
+    BL_LIST_EACH (link, &list)
+        CHECK(bl_text_equal(BL_CONTAINER(link, struct bl_row, link)->json, bl_text_from(json)));
+    release_feature(&grasp);
+    bl_arena_done(&arena);
+    bl_store_close(store);
+}
+
+FORM_TEST(the_last_of_several_records_with_one_name_counts)
+{
+    struct bl_store *store = store_at(place);
+    struct bl_row records[] = {{.name = "a", .json = BL_TEXT("{\"n\":1}")},
+                               {.name = "b", .json = BL_TEXT("{\"n\":1}")},
+                               {.name = "a"},
+                               {.name = "a", .json = BL_TEXT("{\"n\":2}")},
+                               {.name = "b"}};
+    struct bl_list list;
+    struct grasp grasp;
+    bl_list_init(&list);
+    for (size_t i = 0; i < BL_COUNT(records); i++)
+        bl_list_push_back(&list, &records[i].link);
+    CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
+    CHECK_EQUAL(put_record(&grasp, "b", "{}"), 0);
+    CHECK_EQUAL(bl_store_feature_write(grasp.held,
+                                       &(struct bl_store_feature_write){.records = &list}, NULL),
+                0);
+    CHECK(records_are(store, NULL, "a={\"n\":2}"));
+    release_feature(&grasp);
+    bl_store_close(store);
+}
+
 /* ---- Writers ---- */
 
-STORE_TEST(a_feature_is_held_once)
+FORM_TEST(a_feature_is_held_once)
 {
     struct bl_store *store = store_at(place), *beside = store_at(place);
     struct grasp grasp, second, other;
@@ -326,7 +390,7 @@ STORE_TEST(a_feature_is_held_once)
     bl_store_close(beside);
 }
 
-STORE_TEST(features_are_read_from_a_read_only_store)
+FORM_TEST(features_are_read_from_a_read_only_store)
 {
     struct bl_store *store = store_at(place), *reading = NULL;
     struct bl_arena arena = {0};
@@ -335,7 +399,7 @@ STORE_TEST(features_are_read_from_a_read_only_store)
     struct grasp grasp, refused;
     CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     CHECK_EQUAL(put_records(&grasp, "a", "{}", NULL, "{}"), 0);
-    CHECK_EQUAL(bl_store_open_reading(place->path, &reading, NULL), 0);
+    CHECK_EQUAL(bl_store_open_reading(place->where, &reading, NULL), 0);
     CHECK_EQUAL(hold_feature(&refused, reading, FEATURE), BL_EACCES);
     CHECK_EQUAL(refused.error.kind, BL_KIND_FILESYSTEM);
     CHECK(records_are(reading, NULL, "a={}"));
@@ -352,7 +416,7 @@ STORE_TEST(features_are_read_from_a_read_only_store)
     bl_store_close(store);
 }
 
-STORE_TEST(a_write_in_a_shield_gets_through_a_stop)
+FORM_TEST(a_write_in_a_shield_gets_through_a_stop)
 {
     struct bl_store *store = store_at(place);
     struct bl_scope scope, shield;
@@ -424,14 +488,15 @@ static int write_one(void *argument)
 }
 
 static unsigned batches;
+static const struct store_form *counted;
 
 static void count_batches(void *context, struct bl_list *jobs)
 {
     batches++;
-    sqlite_write(context, jobs);
+    counted->write(context, jobs);
 }
 
-STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
+FORM_TEST(tasks_write_at_once_and_share_commits_with_sessions)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -443,6 +508,7 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
     CHECK_EQUAL(hold(&holding, store, "alpha"), 0);
     CHECK_EQUAL(hold_feature(&grasp, store, FEATURE), 0);
     store->writer.run = count_batches;
+    counted = store->form;
     batches = 0;
     bl_nursery_init(&nursery, bl_scope_current());
     for (int i = 0; i < AT_ONCE; i++) {
@@ -456,19 +522,31 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
     }
     bl_nursery_done(&nursery);
     CHECK(batches <= 60); /* for 322 writes */
-    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_record WHERE"
-                                   " name = printf('task/%02d', json ->> '$.task') AND"
-                                   " json ->> '$.n' = 5"),
-                AT_ONCE);
+    CHECK_EQUAL(
+        ask_integer(
+            place, form_sql(place,
+                            "SELECT count(*) FROM feature_record WHERE"
+                            " name = printf('task/%02d', json ->> '$.task') AND json ->> '$.n' = 5",
+                            "SELECT count(*) FROM (SELECT name, convert_from(json, 'UTF8')::json"
+                            " AS json FROM feature_record) AS record WHERE"
+                            " name = 'task/' || lpad(json ->> 'task', 2, '0') AND"
+                            " json ->> 'n' = '5'")),
+        AT_ONCE);
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_event"), AT_ONCE * WRITES_OF_ONE);
     CHECK_EQUAL(ask_integer(place, "SELECT max(number) FROM feature_event"),
                 AT_ONCE * WRITES_OF_ONE);
     /* The journal has the events of each task in order. */
-    CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM feature_event AS a JOIN feature_event AS b"
-                                   " ON a.json ->> '$.task' = b.json ->> '$.task'"
-                                   " WHERE a.number < b.number AND"
-                                   " a.json ->> '$.n' >= b.json ->> '$.n'"),
-                0);
+    CHECK_EQUAL(
+        ask_integer(
+            place, form_sql(place,
+                            "SELECT count(*) FROM feature_event AS a JOIN feature_event AS b"
+                            " ON a.json ->> '$.task' = b.json ->> '$.task'"
+                            " WHERE a.number < b.number AND a.json ->> '$.n' >= b.json ->> '$.n'",
+                            "WITH event AS (SELECT number, convert_from(json, 'UTF8')::json AS json"
+                            " FROM feature_event) SELECT count(*) FROM event AS a JOIN event AS b"
+                            " ON a.json ->> 'task' = b.json ->> 'task'"
+                            " WHERE a.number < b.number AND a.json ->> 'n' >= b.json ->> 'n'")),
+        0);
     CHECK_EQUAL(ask_integer(place, "SELECT turns_total FROM session"), 1);
     CHECK_EQUAL(store->feature_writes, 0);
     release_feature(&grasp);
@@ -477,13 +555,14 @@ STORE_TEST(tasks_write_at_once_and_share_commits_with_sessions)
     bl_store_close(store);
 }
 
-SUITE(feature, cmocka_unit_test(records_are_written_replaced_and_deleted),
-      cmocka_unit_test(a_new_generation_hides_the_old_one_and_keeps_it),
-      cmocka_unit_test(events_are_numbered_and_read_by_the_page),
-      cmocka_unit_test(json_other_than_an_object_is_refused_and_not_written),
-      cmocka_unit_test(features_are_listed_newest_first_and_suggested),
-      cmocka_unit_test(a_feature_is_held_once),
-      cmocka_unit_test(features_are_read_from_a_read_only_store),
-      cmocka_unit_test(a_write_in_a_shield_gets_through_a_stop),
+SUITE(feature, FORM_UNITS(records_are_written_replaced_and_deleted),
+      FORM_UNITS(a_new_generation_hides_the_old_one_and_keeps_it),
+      FORM_UNITS(events_are_numbered_and_read_by_the_page),
+      FORM_UNITS(json_other_than_an_object_is_refused_and_not_written),
+      FORM_UNITS(features_are_listed_newest_first_and_suggested),
+      FORM_UNITS(names_and_json_are_kept_byte_for_byte),
+      FORM_UNITS(the_last_of_several_records_with_one_name_counts),
+      FORM_UNITS(a_feature_is_held_once), FORM_UNITS(features_are_read_from_a_read_only_store),
+      FORM_UNITS(a_write_in_a_shield_gets_through_a_stop),
       cmocka_unit_test(a_write_without_an_answer_is_unknown_and_the_lease_is_kept),
-      cmocka_unit_test(tasks_write_at_once_and_share_commits_with_sessions));
+      FORM_UNITS(tasks_write_at_once_and_share_commits_with_sessions));

@@ -60,7 +60,7 @@ static int hold_run(struct holding *holding, struct bl_store *store, const char 
             .id = id, .directory = "/home/somebody", .run_id = run, .prompt = BL_TEXT("Do it.")});
 }
 
-STORE_TEST(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop)
+FORM_TEST(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -98,7 +98,7 @@ STORE_TEST(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop)
     bl_store_close(store);
 }
 
-STORE_TEST(run_stopped_between_turns_has_its_own_receipt)
+FORM_TEST(run_stopped_between_turns_has_its_own_receipt)
 {
     static const char late[] = "{\"id\":\"rcp_late\",\"scope\":\"run_a\"}";
     struct bl_store *store = store_at(place);
@@ -119,7 +119,9 @@ STORE_TEST(run_stopped_between_turns_has_its_own_receipt)
     CHECK(text_has(look.work.result, "turn_1"));
     CHECK(bl_text_equal(look.work.receipt, bl_text_from(late)));
     /* A receipt that belongs to a turn is not that of a later stop. */
-    change_file(place, "UPDATE turn SET result = '{\"receipt\":{\"id\":\"rcp_late\"}}'");
+    change_file(place,
+                form_sql(place, "UPDATE turn SET result = '{\"receipt\":{\"id\":\"rcp_late\"}}'",
+                         "UPDATE turn SET receipt = 'rcp_late'"));
     CHECK_EQUAL(hold_run(&holding, store, "alpha", "run_a"), 0);
     add_turn(&holding, "turn_2");
     release(&holding);
@@ -133,7 +135,7 @@ STORE_TEST(run_stopped_between_turns_has_its_own_receipt)
     bl_store_close(store);
 }
 
-STORE_TEST(a_session_and_its_turns_are_found)
+FORM_TEST(a_session_and_its_turns_are_found)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -164,7 +166,7 @@ STORE_TEST(a_session_and_its_turns_are_found)
     bl_store_close(store);
 }
 
-STORE_TEST(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled)
+FORM_TEST(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -188,7 +190,7 @@ STORE_TEST(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled)
     bl_store_close(store);
 }
 
-STORE_TEST(cell_is_found_by_its_own_id_if_it_is_unique)
+FORM_TEST(cell_is_found_by_its_own_id_if_it_is_unique)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -227,7 +229,7 @@ STORE_TEST(cell_is_found_by_its_own_id_if_it_is_unique)
     bl_store_close(store);
 }
 
-STORE_TEST(a_cell_that_was_terminated_is_found_with_its_receipt)
+FORM_TEST(a_cell_that_was_terminated_is_found_with_its_receipt)
 {
     static const char receipt[] = "{\"id\":\"rcp_t\",\"scope\":\"c-1\",\"survivors\":0}";
     struct bl_store *store = store_at(place);
@@ -253,7 +255,7 @@ STORE_TEST(a_cell_that_was_terminated_is_found_with_its_receipt)
 #define RECEIPT_ROW  "{\"id\":\"rcp_f\",\"survivors\":0}"
 #define TASK_RUNNING "{\"id\":\"TASK-1\",\"state\":\"running\",\"receipt\":null}"
 
-STORE_TEST(a_feature_and_its_tasks_are_found)
+FORM_TEST(a_feature_and_its_tasks_are_found)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -295,7 +297,7 @@ STORE_TEST(a_feature_and_its_tasks_are_found)
     bl_store_close(store);
 }
 
-STORE_TEST(many_things_with_one_id_are_counted_if_not_all_can_be_listed)
+FORM_TEST(many_things_with_one_id_are_counted_if_not_all_can_be_listed)
 {
     struct bl_store *store = store_at(place);
     struct look look = {0};
@@ -315,7 +317,7 @@ STORE_TEST(many_things_with_one_id_are_counted_if_not_all_can_be_listed)
 }
 
 /* A hint has room for 199 bytes of names. */
-STORE_TEST(names_that_do_not_fit_the_hint_are_counted)
+FORM_TEST(names_that_do_not_fit_the_hint_are_counted)
 {
     static const struct {
         const char *cell;
@@ -342,7 +344,7 @@ STORE_TEST(names_that_do_not_fit_the_hint_are_counted)
     bl_store_close(store);
 }
 
-STORE_TEST(invalid_id_is_refused)
+FORM_TEST(invalid_id_is_refused)
 {
     static const char *const unknown[] = {"/", "a/",    "/a",  "a//b", "'; DROP TABLE turn; --",
                                           "%", "task/", "run_"};
@@ -360,7 +362,7 @@ STORE_TEST(invalid_id_is_refused)
     bl_store_close(store);
 }
 
-STORE_TEST(M11_the_same_query_returns_the_same_bytes)
+FORM_TEST(M11_the_same_query_returns_the_same_bytes)
 {
     static const char *const ids[] = {"run_1", "alpha", "turn_2", "alpha/c-1", "rcp_made"};
     struct bl_store *store = store_at(place);
@@ -389,14 +391,33 @@ STORE_TEST(M11_the_same_query_returns_the_same_bytes)
 #define PAGE     50
 #define SESSIONS 1000
 
-/* Sessions of two folders, some changed at the same time, and one of a sub-agent. */
-static const char many_sessions[] =
-    "WITH RECURSIVE count (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM count WHERE n < 999)"
-    " INSERT INTO session (id, created, updated, directory, title)"
-    " SELECT 's-' || substr('000' || (n * 7919 % 1000), -3), n, 1000 + n / 7 * 7,"
-    " CASE n % 3 WHEN 0 THEN '/one' ELSE '/two' END, 'No. ' || n FROM count;"
-    "INSERT INTO session (id, created, updated, directory, title, agent_of)"
-    " VALUES ('child', 1, 1500, '/one', '', 's-001')";
+/* Makes sessions of two folders, some changed at the same time, and one of a sub-agent. */
+static void make_sessions(const struct place *place, const struct bl_store *store)
+{
+    static const char count[] = "WITH RECURSIVE count (n) AS (SELECT 0 UNION ALL SELECT n + 1"
+                                " FROM count WHERE n < 999)";
+    struct bl_arena arena = {0};
+    struct bl_text file = bl_arena_printf(
+        &arena,
+        "%s INSERT INTO session (id, created, updated, directory, title)"
+        " SELECT 's-' || substr('000' || (n * 7919 %% 1000), -3), n, 1000 + n / 7 * 7,"
+        " CASE n %% 3 WHEN 0 THEN '/one' ELSE '/two' END, 'No. ' || n FROM count;"
+        "INSERT INTO session (id, created, updated, directory, title, agent_of)"
+        " VALUES ('child', 1, 1500, '/one', '', 's-001')",
+        count);
+    struct bl_text database = bl_arena_printf(
+        &arena,
+        "%s INSERT INTO session (id, created, updated, host, directory, title)"
+        " SELECT 's-' || lpad((n * 7919 %% 1000)::text, 3, '0'), 'epoch',"
+        " timestamptz 'epoch' + (1000 + n / 7 * 7) * interval '1 microsecond', '%s',"
+        " CASE n %% 3 WHEN 0 THEN '/one' ELSE '/two' END, 'No. ' || n FROM count;"
+        "INSERT INTO session (id, created, updated, host, directory, title, agent_of) VALUES"
+        " ('child', 'epoch', timestamptz 'epoch' + interval '1500 microseconds', '%s', '/one', '',"
+        " 's-001')",
+        count, store->self.host, store->self.host);
+    change_file(place, form_sql(place, file.data, database.data));
+    bl_arena_done(&arena);
+}
 
 struct pages {
     struct bl_store *store;
@@ -438,14 +459,14 @@ static unsigned turn_page(struct pages *pages)
     return count;
 }
 
-STORE_TEST(A25_pages_have_no_gaps_and_no_duplicates)
+FORM_TEST(A25_pages_have_no_gaps_and_no_duplicates)
 {
     static const struct {
         const char *directory;
         unsigned expected;
     } cases[] = {{NULL, 1000}, {"/one", 334}, {"/two", 666}, {"/three", 0}};
     struct bl_store *store = store_at(place);
-    change_file(place, many_sessions);
+    make_sessions(place, store);
     for (size_t i = 0; i < BL_COUNT(cases); i++) {
         struct pages pages = {.store = store, .directory = cases[i].directory};
         while (turn_page(&pages) == PAGE)
@@ -457,12 +478,12 @@ STORE_TEST(A25_pages_have_no_gaps_and_no_duplicates)
     bl_store_close(store);
 }
 
-STORE_TEST(A25_pages_are_stable_during_writes)
+FORM_TEST(A25_pages_are_stable_during_writes)
 {
     struct bl_store *store = store_at(place);
     struct pages pages = {.store = store};
     struct holding holding;
-    change_file(place, many_sessions);
+    make_sessions(place, store);
     CHECK_EQUAL(turn_page(&pages), PAGE);
     char first[STORE_SESSION_ID_SIZE];
     bl_text_into(first, sizeof first, pages.after);
@@ -485,7 +506,7 @@ STORE_TEST(A25_pages_are_stable_during_writes)
 
 /* ---- Turns ---- */
 
-STORE_TEST(turns_are_listed_with_their_messages_after_a_compaction)
+FORM_TEST(turns_are_listed_with_their_messages_after_a_compaction)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -525,17 +546,16 @@ STORE_TEST(turns_are_listed_with_their_messages_after_a_compaction)
     bl_store_close(store);
 }
 
-SUITE(find, cmocka_unit_test(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop),
-      cmocka_unit_test(run_stopped_between_turns_has_its_own_receipt),
-      cmocka_unit_test(a_session_and_its_turns_are_found),
-      cmocka_unit_test(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled),
-      cmocka_unit_test(cell_is_found_by_its_own_id_if_it_is_unique),
-      cmocka_unit_test(a_cell_that_was_terminated_is_found_with_its_receipt),
-      cmocka_unit_test(a_feature_and_its_tasks_are_found),
-      cmocka_unit_test(many_things_with_one_id_are_counted_if_not_all_can_be_listed),
-      cmocka_unit_test(names_that_do_not_fit_the_hint_are_counted),
-      cmocka_unit_test(invalid_id_is_refused),
-      cmocka_unit_test(M11_the_same_query_returns_the_same_bytes),
-      cmocka_unit_test(A25_pages_have_no_gaps_and_no_duplicates),
-      cmocka_unit_test(A25_pages_are_stable_during_writes),
-      cmocka_unit_test(turns_are_listed_with_their_messages_after_a_compaction));
+SUITE(find, FORM_UNITS(a_run_is_found_with_its_newest_result_and_the_receipt_of_its_stop),
+      FORM_UNITS(run_stopped_between_turns_has_its_own_receipt),
+      FORM_UNITS(a_session_and_its_turns_are_found),
+      FORM_UNITS(what_a_killed_process_left_is_found_and_the_same_after_it_is_settled),
+      FORM_UNITS(cell_is_found_by_its_own_id_if_it_is_unique),
+      FORM_UNITS(a_cell_that_was_terminated_is_found_with_its_receipt),
+      FORM_UNITS(a_feature_and_its_tasks_are_found),
+      FORM_UNITS(many_things_with_one_id_are_counted_if_not_all_can_be_listed),
+      FORM_UNITS(names_that_do_not_fit_the_hint_are_counted), FORM_UNITS(invalid_id_is_refused),
+      FORM_UNITS(M11_the_same_query_returns_the_same_bytes),
+      FORM_UNITS(A25_pages_have_no_gaps_and_no_duplicates),
+      FORM_UNITS(A25_pages_are_stable_during_writes),
+      FORM_UNITS(turns_are_listed_with_their_messages_after_a_compaction));

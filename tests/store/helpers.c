@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <postgres.h>
+
 #define ROLE_LIFE_S 120
 
 extern char **environ;
@@ -27,6 +29,15 @@ void place_make(struct place *place)
     snprintf(place->folder, sizeof place->folder, "%s/belay-store-XXXXXX", base);
     assert_non_null(mkdtemp(place->folder));
     snprintf(place->path, sizeof place->path, "%s/store.db", place->folder);
+    place_use_file(place);
+}
+
+void place_use_file(struct place *place)
+{
+    snprintf(place->where, sizeof place->where, "%s", place->path);
+    place->database[0] = '\0';
+    place->proxy = NULL;
+    place->bouncer = NULL;
 }
 
 static int remove_one(const char *path, const struct stat *status BL_UNUSED, int type BL_UNUSED,
@@ -37,6 +48,8 @@ static int remove_one(const char *path, const struct stat *status BL_UNUSED, int
 
 void place_remove(struct place *place)
 {
+    if (place->database[0] != '\0')
+        place_drop_database(place);
     assert_int_equal(nftw(place->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
@@ -44,7 +57,9 @@ struct bl_store *store_at(const struct place *place)
 {
     struct bl_store *store = NULL;
     struct bl_error error = {0};
-    if (!CHECK_EQUAL(bl_store_open(place->path, &store, &error), 0))
+    if (!CHECK_EQUAL(
+            bl_store_open(place->database[0] != '\0' ? place->where : place->path, &store, &error),
+            0))
         fprintf(stderr, "%s\n", error.message);
     return store;
 }
@@ -310,6 +325,16 @@ static sqlite3 *connect_to(const struct place *place)
 
 void ask_text(const struct place *place, const char *sql, char *out, size_t out_size)
 {
+    if (place->database[0] != '\0') {
+        struct bl_arena arena = {0};
+        CHECK(pg_server_ask(
+            pg_server_shared(), place->database,
+            bl_arena_printf(&arena, "set search_path to belay; set bytea_output to escape; %s", sql)
+                .data,
+            out, out_size));
+        bl_arena_done(&arena);
+        return;
+    }
     sqlite3 *db = connect_to(place);
     sqlite3_stmt *row = NULL;
     CHECK_EQUAL(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
@@ -330,9 +355,27 @@ int64_t ask_integer(const struct place *place, const char *sql)
 
 void change_file(const struct place *place, const char *sql)
 {
+    if (place->database[0] != '\0') {
+        struct bl_arena arena = {0};
+        CHECK(pg_server_change(pg_server_shared(), place->database,
+                               bl_arena_printf(&arena, "set search_path to belay; %s", sql).data));
+        bl_arena_done(&arena);
+        return;
+    }
     sqlite3 *db = connect_to(place);
     CHECK_EQUAL(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
+}
+
+const char *form_sql(const struct place *place, const char *file_sql, const char *database_sql)
+{
+    return place->database[0] != '\0' ? database_sql : file_sql;
+}
+
+int64_t held_sessions(const struct place *place)
+{
+    return ask_integer(place, form_sql(place, "SELECT count(*) FROM lease WHERE owner IS NOT NULL",
+                                       "SELECT count(*) FROM session WHERE owner IS NOT NULL"));
 }
 
 static int append_line(void *context, struct bl_text line)
@@ -385,6 +428,8 @@ void actor_start(struct actor *actor, const char *role, const struct place *plac
                      (char *)(uintptr_t)role,
                      (char *)(uintptr_t)place->folder,
                      argument != NULL ? (char *)(uintptr_t)argument : none,
+                     (char *)(uintptr_t)place->where,
+                     (char *)(uintptr_t)place->database,
                      NULL};
     struct bl_arena arena = {0};
     posix_spawn_file_actions_t actions;
@@ -577,19 +622,27 @@ int role_main(int argument_count, char **arguments)
     static const struct {
         const char *name;
         bl_fiber_main *main;
-    } roles[] = {{"holder", role_holder},           {"opener", role_opener},
-                 {"writer", role_writer},           {"read-only", role_read_only},
-                 {"cell-holder", role_cell_holder}, {"cell-writer", role_cell_writer},
-                 {"cell-faults", role_cell_faults}, {"feature", role_feature},
-                 {"task-owner", role_task_owner},   {"power-cut", role_power_cut},
+    } roles[] = {{"holder", role_holder},
+                 {"opener", role_opener},
+                 {"writer", role_writer},
+                 {"read-only", role_read_only},
+                 {"cell-holder", role_cell_holder},
+                 {"cell-writer", role_cell_writer},
+                 {"cell-faults", role_cell_faults},
+                 {"feature", role_feature},
+                 {"feature-disk", role_feature_disk},
+                 {"task-owner", role_task_owner},
+                 {"power-cut", role_power_cut},
                  {"nth-sync", role_nth_sync}};
-    if (argument_count != 5)
+    if (argument_count != 7)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(ROLE_LIFE_S);
     bl_text_into(role_place.folder, sizeof role_place.folder, arguments[3]);
     snprintf(role_place.path, sizeof role_place.path, "%s/store.db", arguments[3]);
     role_argument = arguments[4];
+    bl_text_into(role_place.where, sizeof role_place.where, arguments[5]);
+    bl_text_into(role_place.database, sizeof role_place.database, arguments[6]);
     for (size_t i = 0; i < BL_COUNT(roles); i++) {
         if (strcmp(roles[i].name, arguments[2]) == 0)
             return run_in_role(roles[i].main, NULL) != 0;

@@ -14,28 +14,78 @@
 
 struct place {
     char folder[64];
-    char path[128]; /* folder/store.db */
+    char path[128];             /* folder/store.db */
+    char where[256];            /* the address of the store: the path, or that of a database */
+    char database[64];          /* its name; empty: a file */
+    struct pg_proxy *proxy;     /* in front of the database; may be NULL */
+    struct pg_bouncer *bouncer; /* between these; may be NULL */
 };
 
 void place_make(struct place *place);
+/* Makes a place with an empty store in a database of the server that the tests share. Outside of
+ * fibers; skips the test where no server is installed. */
+void place_make_database(struct place *place);
+/* Makes the store the file at the path of the place, which was changed. */
+void place_use_file(struct place *place);
+/* The same, with a proxy in front of the server. */
+void place_make_proxied(struct place *place);
+/* The same, with PgBouncer between the proxy and the server. */
+void place_make_pooled(struct place *place);
 void place_remove(struct place *place); /* with all its contents */
+/* The same for its database alone. */
+void place_drop_database(struct place *place);
+/* Of a place with a proxy: the next call of that function is made, and its answer lost. */
+void place_lose_answer(const struct place *place, const char *function);
+/* The connection is cut before the next call of that function, which arrives after its repetition:
+ * sleep for PLACE_LATE_NS to be sure. */
+void place_deliver_late(const struct place *place, const char *function);
+#define PLACE_LATE_NS (500 * MS)
 
-/* Defines a test whose body is a fiber with its own place. */
-#define STORE_TEST(name)                                                                           \
+/* Defines a test whose body is a fiber with its own place, which `make` makes. */
+#define PLACE_TEST(name, unit, make)                                                               \
+    static void unit(void **state BL_UNUSED)                                                       \
+    {                                                                                              \
+        struct place own;                                                                          \
+        make(&own);                                                                                \
+        run_in_loop(name##_main, &own);                                                            \
+        place_remove(&own);                                                                        \
+    }
+#define PLACE_BODY(name)                                                                           \
     static void name##_body(struct place *place);                                                  \
     static int name##_main(void *argument)                                                         \
     {                                                                                              \
         name##_body(argument);                                                                     \
         return 0;                                                                                  \
-    }                                                                                              \
-    static void name(void **state BL_UNUSED)                                                       \
-    {                                                                                              \
-        struct place own;                                                                          \
-        place_make(&own);                                                                          \
-        run_in_loop(name##_main, &own);                                                            \
-        place_remove(&own);                                                                        \
-    }                                                                                              \
+    }
+
+/* A test with a file; with a database; with a database behind a proxy. */
+#define STORE_TEST(name)                                                                           \
+    PLACE_BODY(name)                                                                               \
+    PLACE_TEST(name, name, place_make)                                                             \
     static void name##_body(struct place *place)
+#define POSTGRES_TEST(name)                                                                        \
+    PLACE_BODY(name)                                                                               \
+    PLACE_TEST(name, name, place_make_database)                                                    \
+    static void name##_body(struct place *place)
+#define PROXY_TEST(name)                                                                           \
+    PLACE_BODY(name)                                                                               \
+    PLACE_TEST(name, name, place_make_proxied)                                                     \
+    static void name##_body(struct place *place)
+/* The same behind a proxy, and as W7_`name` also through PgBouncer. POOL_UNITS lists both. */
+#define POOL_TEST(name)                                                                            \
+    PLACE_BODY(name)                                                                               \
+    PLACE_TEST(name, name, place_make_proxied)                                                     \
+    PLACE_TEST(name, W7_##name, place_make_pooled)                                                 \
+    static void name##_body(struct place *place)
+#define POOL_UNITS(name) cmocka_unit_test(name), cmocka_unit_test(W7_##name)
+/* A test of what every form of the store does: `name` with a file, and `name`_on_postgres.
+ * FORM_UNITS lists both in a suite. */
+#define FORM_TEST(name)                                                                            \
+    PLACE_BODY(name)                                                                               \
+    PLACE_TEST(name, name, place_make)                                                             \
+    PLACE_TEST(name, name##_on_postgres, place_make_database)                                      \
+    static void name##_body(struct place *place)
+#define FORM_UNITS(name) cmocka_unit_test(name), cmocka_unit_test(name##_on_postgres)
 
 /* Opens the store, and checks that it succeeds. */
 struct bl_store *store_at(const struct place *place);
@@ -115,13 +165,21 @@ int put_records(struct grasp *grasp, const char *name, const char *json, const c
 /* Compare the records of FEATURE, "a={} b={}", or its events with their numbers, "1={} 2={}". */
 bool records_are(struct bl_store *store, const char *prefix, const char *expected);
 bool events_are(struct bl_store *store, uint64_t after, uint64_t limit, const char *expected);
+/* Reports the result of a write from a role (feature_owner_test.c). */
+void report_write(struct grasp *grasp, int code);
+/* Opens the store as on another host. */
+struct bl_store *store_elsewhere(const struct place *place);
 
 /* ---- Contents of a file ---- */
 
-/* Read one integer or text from the file through a separate connection. */
+/* Read one integer or text from the file or the database through a separate connection. */
 int64_t ask_integer(const struct place *place, const char *sql);
 void ask_text(const struct place *place, const char *sql, char *out, size_t out_size);
 void change_file(const struct place *place, const char *sql);
+/* Returns the statement for the form of the store. */
+const char *form_sql(const struct place *place, const char *file_sql, const char *database_sql);
+/* Returns the number of sessions that have a holder. */
+int64_t held_sessions(const struct place *place);
 
 /* Exports a session as text; free it with bl_buffer_done. */
 int export_to(struct bl_store *store, const char *id, struct bl_buffer *out,
@@ -136,8 +194,8 @@ struct actor {
     int report; /* read end of its REPORT_FD */
 };
 
-/* Starts this program as `role` on the place; `argument` may be NULL. `faulty`: with the library
- * that makes syncs fail. */
+/* Starts this program as `role` on the place, a file or a database; `argument` may be NULL.
+ * `faulty`: with the library that makes syncs fail. */
 void actor_start(struct actor *actor, const char *role, const struct place *place,
                  const char *argument, bool faulty);
 /* Reads the next reported line, without its line feed. Returns false at the end. */
@@ -155,11 +213,12 @@ int role_faults(void *argument);      /* faults_test.c; the argument is the faul
 int role_read_only(void *argument);   /* sqlite/open_test.c */
 int role_cell_holder(void *argument); /* cell_test.c; so are the next two */
 int role_cell_writer(void *argument);
-int role_cell_faults(void *argument); /* the argument is the fault */
-int role_feature(void *argument);     /* sqlite/feature_test.c; the argument is the fault */
-int role_task_owner(void *argument);  /* task_test.c */
-int role_power_cut(void *argument);   /* power_cut_test.c */
-int role_nth_sync(void *argument);    /* nth_sync_test.c */
+int role_cell_faults(void *argument);  /* the argument is the fault */
+int role_feature(void *argument);      /* feature_owner_test.c; the argument is the part */
+int role_feature_disk(void *argument); /* sqlite/feature_test.c; the argument is the fault */
+int role_task_owner(void *argument);   /* task_test.c */
+int role_power_cut(void *argument);    /* power_cut_test.c */
+int role_nth_sync(void *argument);     /* nth_sync_test.c */
 /* Arms a fault of the disk (faulty.c), in a role. */
 void arm(const char *name, int value);
 /* Sessions of the role "writer"; its argument is their number. */

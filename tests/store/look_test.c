@@ -7,7 +7,7 @@ static struct bl_text json_member(struct bl_arena *arena, struct bl_text json, c
     return bl_json_text(bl_json_get(value, bl_text_from(key)));
 }
 
-STORE_TEST(sessions_are_listed_newest_first)
+FORM_TEST(sessions_are_listed_newest_first)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -48,7 +48,7 @@ STORE_TEST(sessions_are_listed_newest_first)
     bl_store_close(store);
 }
 
-STORE_TEST(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn)
+FORM_TEST(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn)
 {
     struct bl_store *store = store_at(place);
     struct bl_store_session_view view;
@@ -86,7 +86,7 @@ static unsigned count_listed(struct bl_store *store, const char *directory, bool
     return count;
 }
 
-STORE_TEST(a_childs_session_is_not_listed_unless_it_is_asked_for)
+FORM_TEST(a_childs_session_is_not_listed_unless_it_is_asked_for)
 {
     struct bl_store *store = store_at(place);
     struct holding parent, child;
@@ -107,7 +107,7 @@ STORE_TEST(a_childs_session_is_not_listed_unless_it_is_asked_for)
     bl_store_close(store);
 }
 
-STORE_TEST(a_session_is_shown_with_its_attempts)
+FORM_TEST(a_session_is_shown_with_its_attempts)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -146,7 +146,7 @@ static int stop_at_third(void *context, struct bl_text line BL_UNUSED)
     return ++*(int *)context == 3 ? BL_EPIPE : 0;
 }
 
-STORE_TEST(export_ends_when_its_lines_are_refused)
+FORM_TEST(export_ends_when_its_lines_are_refused)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -160,8 +160,8 @@ STORE_TEST(export_ends_when_its_lines_are_refused)
     bl_store_close(store);
 }
 
-SUITE(look, cmocka_unit_test(sessions_are_listed_newest_first),
-      cmocka_unit_test(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn),
-      cmocka_unit_test(a_childs_session_is_not_listed_unless_it_is_asked_for),
-      cmocka_unit_test(a_session_is_shown_with_its_attempts),
-      cmocka_unit_test(export_ends_when_its_lines_are_refused));
+SUITE(look, FORM_UNITS(sessions_are_listed_newest_first),
+      FORM_UNITS(a_session_that_was_made_without_a_prompt_has_the_title_of_its_first_turn),
+      FORM_UNITS(a_childs_session_is_not_listed_unless_it_is_asked_for),
+      FORM_UNITS(a_session_is_shown_with_its_attempts),
+      FORM_UNITS(export_ends_when_its_lines_are_refused));

@@ -52,7 +52,7 @@ static bool is(const struct asked *asked, const char *status)
     return same;
 }
 
-STORE_TEST(a_task_works_and_ends_once)
+FORM_TEST(a_task_works_and_ends_once)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
@@ -77,7 +77,7 @@ STORE_TEST(a_task_works_and_ends_once)
     bl_store_close(store);
 }
 
-STORE_TEST(invalid_task_is_refused)
+FORM_TEST(invalid_task_is_refused)
 {
     static const char *const wrong[] = {"working", "done", ""};
     struct bl_store *store = store_at(place);
@@ -90,7 +90,7 @@ STORE_TEST(invalid_task_is_refused)
     bl_store_close(store);
 }
 
-STORE_TEST(M11_an_ended_task_has_the_same_bytes_in_a_later_store)
+FORM_TEST(M11_an_ended_task_has_the_same_bytes_in_a_later_store)
 {
     struct bl_store *store = store_at(place);
     struct asked first = {0}, again = {0};
@@ -114,7 +114,7 @@ STORE_TEST(M11_an_ended_task_has_the_same_bytes_in_a_later_store)
     bl_store_close(store);
 }
 
-STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
+FORM_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
@@ -127,12 +127,6 @@ STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
     CHECK_EQUAL(ask(&asked, store, "run_3"), 0);
     /* The others were deleted along the way. */
     CHECK_EQUAL(ask_integer(place, "SELECT count(*) FROM task"), 1);
-    /* Reading that finds nothing to write does not wait for writers. */
-    sqlite3 *db = NULL;
-    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
-    CHECK_EQUAL(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    CHECK_EQUAL(ask(&asked, store, "run_3"), 0);
-    sqlite3_close(db);
     CHECK_EQUAL(ask(&asked, store, "run_1"), BL_ENOENT);
     CHECK_EQUAL(begin_task(store, "run_2", NULL), 0);
     CHECK_EQUAL(end_task(store, "run_2", "failed", 1), 0);
@@ -146,7 +140,22 @@ STORE_TEST(a_task_that_has_expired_is_gone_and_its_id_is_free)
     bl_store_close(store);
 }
 
-STORE_TEST(tasks_are_deleted_with_their_session)
+/* If it finds nothing to write. */
+STORE_TEST(reading_a_task_does_not_wait_for_writers)
+{
+    struct bl_store *store = store_at(place);
+    struct asked asked = {0};
+    sqlite3 *db = NULL;
+    CHECK_EQUAL(begin_task(store, "run_1", NULL), 0);
+    CHECK_EQUAL(sqlite3_open(place->path, &db), SQLITE_OK);
+    CHECK_EQUAL(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    CHECK_EQUAL(ask(&asked, store, "run_1"), 0);
+    sqlite3_close(db);
+    bl_arena_done(&asked.arena);
+    bl_store_close(store);
+}
+
+FORM_TEST(tasks_are_deleted_with_their_session)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
@@ -179,7 +188,7 @@ STORE_TEST(invisible_owner_is_assumed_to_work_for_a_week)
     bl_store_close(store);
 }
 
-STORE_TEST(an_owner_from_before_the_machine_was_started_is_dead)
+FORM_TEST(an_owner_from_before_the_machine_was_started_is_dead)
 {
     struct bl_store *store = store_at(place);
     struct asked asked = {0};
@@ -214,7 +223,7 @@ static int begin_and_ask(void *argument)
     return 0;
 }
 
-STORE_TEST(M10_a_task_is_found_right_after_it_began_among_many)
+FORM_TEST(M10_a_task_is_found_right_after_it_began_among_many)
 {
     struct bl_store *store = store_at(place);
     unsigned count = suite_rounds(200, MANY_MAX);
@@ -241,8 +250,8 @@ static int end_now(void *argument)
     return 0;
 }
 
-/* An end and a cancel at the same time, from two stores on the same file. */
-STORE_TEST(M9_the_first_of_two_ends_wins)
+/* An end and a cancel at the same time, from two stores at the same place. */
+FORM_TEST(M9_the_first_of_two_ends_wins)
 {
     struct bl_store *stores[2] = {store_at(place), store_at(place)};
     struct asked asked = {0};
@@ -276,13 +285,15 @@ STORE_TEST(M9_the_first_of_two_ends_wins)
 
 /* ---- Owners that die ---- */
 
-/* Begins tasks forever, ends every second one, and reports each confirmation. */
+/* Begins tasks forever, ends every second one, and reports each confirmation. Their ids begin with
+ * the argument, if there is one. */
 int role_task_owner(void *argument BL_UNUSED)
 {
     struct bl_store *store = store_at(&role_place);
+    const char *prefix = strcmp(role_argument, "-") == 0 ? "run_" : role_argument;
     char id[32];
     for (unsigned i = 0;; i++) {
-        snprintf(id, sizeof id, "run_%u", i);
+        snprintf(id, sizeof id, "%s%u", prefix, i);
         if (begin_task(store, id, NULL) != 0)
             return 1;
         report("%u begun", i);
@@ -291,18 +302,17 @@ int role_task_owner(void *argument BL_UNUSED)
     }
 }
 
-STORE_TEST(M10_after_a_kill_a_task_has_failed_or_has_its_result)
+FORM_TEST(M10_after_a_kill_a_task_has_failed_or_has_its_result)
 {
     unsigned rounds = suite_rounds(3, 40);
     for (unsigned round = 0; round < rounds; round++) {
-        struct place own;
         struct asked asked = {0};
         struct actor actor;
-        char line[64], id[32];
+        char line[64], id[32], prefix[16];
         unsigned begun = 0, number;
         bool ended[64] = {false};
-        place_make(&own);
-        actor_start(&actor, "task-owner", &own, NULL, false);
+        snprintf(prefix, sizeof prefix, "run_%u_", round);
+        actor_start(&actor, "task-owner", place, prefix, false);
         /* Killed in the middle of a task, at any point. */
         while (begun < 3 + round % 20 && actor_line(&actor, line, sizeof line)) {
             CHECK_EQUAL(sscanf(line, "%u", &number), 1);
@@ -316,9 +326,9 @@ STORE_TEST(M10_after_a_kill_a_task_has_failed_or_has_its_result)
             begun = number + 1;
         }
         CHECK_EQUAL(actor_end(&actor), -1);
-        struct bl_store *store = store_at(&own);
+        struct bl_store *store = store_at(place);
         for (unsigned i = 0; i < begun; i++) {
-            snprintf(id, sizeof id, "run_%u", i);
+            snprintf(id, sizeof id, "%s%u", prefix, i);
             CHECK_EQUAL(ask(&asked, store, id), 0);
             CHECK(strcmp(asked.task.status, "working") != 0);
             CHECK(!ended[i % 64] || is(&asked, "completed"));
@@ -326,9 +336,7 @@ STORE_TEST(M10_after_a_kill_a_task_has_failed_or_has_its_result)
         }
         bl_arena_done(&asked.arena);
         bl_store_close(store);
-        place_remove(&own);
     }
-    (void)place;
 }
 
 struct asker {
@@ -347,7 +355,7 @@ static int ask_once(void *argument)
     return 0;
 }
 
-STORE_TEST(task_of_a_killed_owner_fails_once_for_all_clients)
+FORM_TEST(task_of_a_killed_owner_fails_once_for_all_clients)
 {
     struct bl_store *stores[2] = {store_at(place), store_at(place)};
     struct asker askers[16];
@@ -374,7 +382,7 @@ STORE_TEST(task_of_a_killed_owner_fails_once_for_all_clients)
     bl_store_close(stores[1]);
 }
 
-STORE_TEST(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing)
+FORM_TEST(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing)
 {
     struct bl_store *store = NULL;
     struct asked asked = {0};
@@ -382,27 +390,30 @@ STORE_TEST(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing)
     actor_start(&actor, "task-owner", place, NULL, false);
     actor_expect(&actor, "0 begun");
     actor_kill(&actor);
-    CHECK_EQUAL(bl_store_open_reading(place->path, &store, NULL), 0);
+    CHECK_EQUAL(bl_store_open_reading(place->where, &store, NULL), 0);
     CHECK_EQUAL(ask(&asked, store, "run_0"), 0);
     CHECK(is(&asked, "working") && !asked.task.owner_alive);
     CHECK_EQUAL(begin_task(store, "run_9", NULL), BL_EACCES);
     CHECK_EQUAL(end_task(store, "run_0", "failed", 0), BL_EACCES);
     bl_store_close(store);
-    change_file(place, "UPDATE task SET status = 'failed', ended = 1, expires = 2");
-    CHECK_EQUAL(bl_store_open_reading(place->path, &store, NULL), 0);
+    change_file(place, form_sql(place, "UPDATE task SET status = 'failed', ended = 1, expires = 2",
+                                "update task set status = 'failed', ended = 'epoch',"
+                                " expires = 'epoch'"));
+    CHECK_EQUAL(bl_store_open_reading(place->where, &store, NULL), 0);
     CHECK_EQUAL(ask(&asked, store, "run_0"), BL_ENOENT);
     bl_arena_done(&asked.arena);
     bl_store_close(store);
 }
 
-SUITE(task, cmocka_unit_test(a_task_works_and_ends_once), cmocka_unit_test(invalid_task_is_refused),
-      cmocka_unit_test(M11_an_ended_task_has_the_same_bytes_in_a_later_store),
-      cmocka_unit_test(a_task_that_has_expired_is_gone_and_its_id_is_free),
-      cmocka_unit_test(tasks_are_deleted_with_their_session),
+SUITE(task, FORM_UNITS(a_task_works_and_ends_once), FORM_UNITS(invalid_task_is_refused),
+      FORM_UNITS(M11_an_ended_task_has_the_same_bytes_in_a_later_store),
+      FORM_UNITS(a_task_that_has_expired_is_gone_and_its_id_is_free),
+      cmocka_unit_test(reading_a_task_does_not_wait_for_writers),
+      FORM_UNITS(tasks_are_deleted_with_their_session),
       cmocka_unit_test(invisible_owner_is_assumed_to_work_for_a_week),
-      cmocka_unit_test(an_owner_from_before_the_machine_was_started_is_dead),
-      cmocka_unit_test(M10_a_task_is_found_right_after_it_began_among_many),
-      cmocka_unit_test(M9_the_first_of_two_ends_wins),
-      cmocka_unit_test(M10_after_a_kill_a_task_has_failed_or_has_its_result),
-      cmocka_unit_test(task_of_a_killed_owner_fails_once_for_all_clients),
-      cmocka_unit_test(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing));
+      FORM_UNITS(an_owner_from_before_the_machine_was_started_is_dead),
+      FORM_UNITS(M10_a_task_is_found_right_after_it_began_among_many),
+      FORM_UNITS(M9_the_first_of_two_ends_wins),
+      FORM_UNITS(M10_after_a_kill_a_task_has_failed_or_has_its_result),
+      FORM_UNITS(task_of_a_killed_owner_fails_once_for_all_clients),
+      FORM_UNITS(a_store_for_reading_tells_of_a_dead_owner_and_writes_nothing));

@@ -59,6 +59,7 @@ STORE_TEST(a_new_store_is_for_its_owner_alone)
     char folder[192];
     snprintf(folder, sizeof folder, "%s/a", place->folder);
     snprintf(deep.path, sizeof deep.path, "%s/a/b/c.db", place->folder);
+    place_use_file(&deep);
     struct bl_store *store = store_at(&deep);
     struct holding holding;
     CHECK_EQUAL(hold(&holding, store, NULL), 0);
@@ -83,6 +84,7 @@ STORE_TEST(path_with_uri_characters_is_taken_literally)
 {
     struct place odd = *place;
     snprintf(odd.path, sizeof odd.path, "%s/a?mode=ro&x#y%%41 '\".db", place->folder);
+    place_use_file(&odd);
     struct bl_store *store = store_at(&odd);
     CHECK_EQUAL(access(odd.path, F_OK), 0);
     bl_store_close(store);

@@ -32,7 +32,7 @@ static void fill(struct bl_store *store)
     release(&holding);
 }
 
-STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
+FORM_TEST(an_export_is_lines_with_a_beginning_and_an_end)
 {
     struct bl_store *store = store_at(place);
     struct bl_buffer out;
@@ -71,7 +71,7 @@ STORE_TEST(an_export_is_lines_with_a_beginning_and_an_end)
     bl_store_close(store);
 }
 
-STORE_TEST(every_line_fits_its_schema)
+FORM_TEST(every_line_fits_its_schema)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -113,12 +113,13 @@ static int import_all(struct bl_store *store, struct bl_text lines, const char *
     return code;
 }
 
-STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
+FORM_TEST(what_is_exported_imported_and_exported_is_the_same)
 {
     struct bl_store *store = store_at(place);
     struct place second = *place;
     struct bl_buffer one, two;
     snprintf(second.path, sizeof second.path, "%s/second.db", place->folder);
+    place_use_file(&second);
     struct bl_store *other = store_at(&second);
     fill(store);
     CHECK_EQUAL(export_to(store, "alpha", &one, NULL), 0);
@@ -147,6 +148,62 @@ STORE_TEST(what_is_exported_imported_and_exported_is_the_same)
     bl_store_close(store);
 }
 
+/* Compares two exports of sessions alpha and beta except for the id. */
+static bool same_but_the_id(const struct bl_buffer *alpha, const struct bl_buffer *beta)
+{
+    static const char head[] = "{\"type\":\"session\",\"schema\":1,\"id\":\"";
+    struct bl_text one = bl_buffer_text(alpha), two = bl_buffer_text(beta);
+    size_t first = strlen(head) + strlen("alpha"), second = strlen(head) + strlen("beta");
+    return CHECK(bl_text_starts_with(one, bl_text_from(head)) && one.size == two.size + 1) &&
+           memcmp(one.data + first, two.data + second, one.size - first) == 0;
+}
+
+/* Moves session alpha of the first store to the second one, there to beta, and back. */
+static void move_there_and_back(struct bl_store *from, struct bl_store *to)
+{
+    struct bl_buffer one, two;
+    CHECK_EQUAL(export_to(from, "alpha", &one, NULL), 0);
+    CHECK_EQUAL(import_all(to, bl_buffer_text(&one), NULL), 0);
+    CHECK_EQUAL(export_to(to, "alpha", &two, NULL), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&one), bl_buffer_text(&two)));
+    bl_buffer_done(&two);
+    CHECK_EQUAL(import_all(to, bl_buffer_text(&one), "beta"), 0);
+    CHECK_EQUAL(export_to(to, "beta", &two, NULL), 0);
+    CHECK(same_but_the_id(&one, &two));
+    CHECK_EQUAL(bl_store_delete(from, "alpha", NULL), 0);
+    CHECK_EQUAL(import_all(from, bl_buffer_text(&two), "alpha"), 0);
+    bl_buffer_done(&two);
+    CHECK_EQUAL(export_to(from, "alpha", &two, NULL), 0);
+    CHECK(bl_text_equal(bl_buffer_text(&one), bl_buffer_text(&two)));
+    bl_buffer_done(&two);
+    bl_buffer_done(&one);
+}
+
+/* `place` is that of the database, and has room for a file. */
+POSTGRES_TEST(W2_a_session_moves_between_the_forms_byte_for_byte)
+{
+    struct place beside = *place;
+    struct bl_store *database = store_at(place);
+    place_use_file(&beside);
+    struct bl_store *file = store_at(&beside);
+    struct holding holding;
+    fill(file);
+    move_there_and_back(file, database);
+    /* What was imported continues. */
+    CHECK_EQUAL(hold(&holding, database, "beta"), 0);
+    CHECK(has_summary(&holding, "the first"));
+    CHECK_EQUAL(admit_cell(&holding, "c-old"), BL_EEXIST);
+    add_turn(&holding, "turn_5");
+    release(&holding);
+    CHECK_EQUAL(bl_store_delete(file, "alpha", NULL), 0);
+    CHECK_EQUAL(bl_store_delete(database, "alpha", NULL), 0);
+    CHECK_EQUAL(bl_store_delete(database, "beta", NULL), 0);
+    fill(database);
+    move_there_and_back(database, file);
+    bl_store_close(file);
+    bl_store_close(database);
+}
+
 /* Reads slowly, and commits in between. */
 struct slow {
     struct holding *holding;
@@ -166,7 +223,7 @@ static int take_slowly(void *context, struct bl_text line)
     return 0;
 }
 
-STORE_TEST(export_shows_one_moment)
+FORM_TEST(export_shows_one_moment)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -189,7 +246,7 @@ STORE_TEST(export_shows_one_moment)
     bl_store_close(store);
 }
 
-STORE_TEST(damaged_result_is_reported)
+FORM_TEST(damaged_result_is_reported)
 {
     struct bl_store *store = store_at(place);
     struct bl_buffer out;
@@ -202,7 +259,8 @@ STORE_TEST(damaged_result_is_reported)
     bl_store_close(store);
 }
 
-SUITE(sqlite_export, cmocka_unit_test(an_export_is_lines_with_a_beginning_and_an_end),
-      cmocka_unit_test(every_line_fits_its_schema),
-      cmocka_unit_test(what_is_exported_imported_and_exported_is_the_same),
-      cmocka_unit_test(export_shows_one_moment), cmocka_unit_test(damaged_result_is_reported));
+SUITE(export, FORM_UNITS(an_export_is_lines_with_a_beginning_and_an_end),
+      FORM_UNITS(every_line_fits_its_schema),
+      FORM_UNITS(what_is_exported_imported_and_exported_is_the_same),
+      cmocka_unit_test(W2_a_session_moves_between_the_forms_byte_for_byte),
+      FORM_UNITS(export_shows_one_moment), FORM_UNITS(damaged_result_is_reported));
