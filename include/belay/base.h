@@ -531,6 +531,7 @@ enum bl_log_level {
     X(BL_ROOM_CELL, "cell")                                                                        \
     X(BL_ROOM_AGENT, "agent")                                                                      \
     X(BL_ROOM_FEATURE, "feature")                                                                  \
+    X(BL_ROOM_FLEET, "fleet")                                                                      \
     X(BL_ROOM_SERVE, "serve")
 
 enum bl_log_room {

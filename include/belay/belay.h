@@ -7,6 +7,7 @@
 #include <belay/cell.h>
 #include <belay/feature.h>
 #include <belay/fiber.h>
+#include <belay/fleet.h>
 #include <belay/git.h>
 #include <belay/json.h>
 #include <belay/model.h>

@@ -59,7 +59,7 @@ struct bl_fiber {
     bool handle; /* the caller has a handle to it */
     bl_fiber_main *main;
     void *argument;
-    void *wait_data; /* for the object that it waits for: where an item is or goes */
+    void *wait_data;              /* for the object that it waits for: where an item is or goes */
     void (*call)(void *argument); /* what the loop runs on its stack before it resumes the fiber */
     void *call_argument;
     uint64_t wait_since_ns;

@@ -143,7 +143,7 @@ static void wrong_levels_say_what_is_expected_and_change_nothing(void **state BL
          "did you mean 'debug'?"},
         {"debug,prco=trace",
          "unknown room 'prco' (expected one of: proc, wire, turn, store, model, tool, cell, "
-         "agent, feature, serve)",
+         "agent, feature, fleet, serve)",
          "did you mean 'proc'?"},
         {"proc=", "unknown level '' (expected one of: off, error, warning, info, debug, trace)",
          "write LEVEL for all rooms, or ROOM=LEVEL: 'info,proc=trace'"},

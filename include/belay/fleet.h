@@ -1,0 +1,46 @@
+/* fleet: processes that share a store over several machines.
+ *
+ * A process that holds something on such a store is a member: it has one lease for all that it
+ * holds, renews it with heartbeats, and stops its own work in time if it cannot. A member also
+ * watches the others: it takes over from one whose heartbeat it has not seen for a whole lease.
+ *
+ * Promise: no clock of a machine decides. A member measures its own lease from the moment before a
+ * heartbeat was sent, and the silence of others by its own watch, over one unbroken connection. So
+ * the work of a member has ended before another one can have it, unless the member's whole machine,
+ * its wardens included, was frozen.
+ *
+ * The room works on a table of functions: the store fills it, and tests fill it with a simulation.
+ * All functions are called in fibers. */
+#ifndef BELAY_FLEET_H
+#define BELAY_FLEET_H
+
+#include <belay/store.h>
+
+BL_PUBLIC_BEGIN
+
+struct bl_fleet_member;
+
+struct bl_fleet_options {
+    const struct bl_fleet_store *store;
+    struct bl_scope *work; /* stopped when the lease is lost: reason lease_lost */
+    uint64_t grace_ns;     /* the longest grace period that the work needs to stop */
+    /* Time since boot, including suspended time; NULL: that of this machine. */
+    uint64_t (*now_ns)(void *context);
+    /* Moves the time at which the wardens end their trees by themselves; 0: never. NULL: those of
+     * this process. */
+    void (*wardens)(void *context, uint64_t until_ns);
+    void *context;
+};
+
+/* Joins: sends the first heartbeat, and starts a fiber that sends the others. Call it before the
+ * work begins. The options are copied. */
+int bl_fleet_join(const struct bl_fleet_options *options, struct bl_fleet_member **ret_member,
+                  struct bl_error *error);
+/* Ends the heartbeats. Call it when the work has ended and holds nothing. NULL is allowed. */
+void bl_fleet_leave(struct bl_fleet_member *member);
+/* True if the member has stopped its work because of its lease. */
+bool bl_fleet_lost(const struct bl_fleet_member *member);
+
+BL_PUBLIC_END
+
+#endif
