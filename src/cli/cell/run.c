@@ -204,7 +204,10 @@ static void cell_run_perform(struct cell_work *work)
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
+        code = cli_member_join(work->store, &work->scope, NULL, &work->member, &work->error);
+    if (code == 0)
         code = cell_run_listed(work);
+    bl_fleet_leave(work->member);
     bl_store_close(work->store);
     /* A stop requested just now is passed down in the loop's next iteration, and must be in the
      * receipt. */

@@ -3,6 +3,7 @@
 #define BELAY_CLI_CELL_RUN_H
 
 #include "cell.h"
+#include "cli/member.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
 
@@ -24,6 +25,7 @@ struct cell_work {
     struct bl_text source;
     struct cell_toolset tools;
     struct bl_store *store;
+    struct bl_fleet_member *member; /* NULL: the store is a file */
     struct bl_activities activities;
     struct bl_cell_host *host;
     struct bl_cell_session *session;

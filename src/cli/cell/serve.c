@@ -10,6 +10,7 @@
 
 #include "cell.h"
 #include "cli/answers.h"
+#include "cli/member.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
 
@@ -25,6 +26,7 @@ struct serving {
     struct cli_stream remarks;
     bool heard; /* `remarks` is open */
     struct bl_store *store;
+    struct bl_fleet_member *member; /* NULL: the store is a file */
     struct bl_activities activities;
     struct bl_cell_host *host;
     struct bl_cell_server *server;
@@ -64,7 +66,9 @@ static const struct bl_member listening_members[] = {
     BL_MEMBER_STRING("event", event, .names = &events),
     BL_MEMBER_STRING("socket", socket, .least = 1, .about = "Path of the socket."),
     BL_MEMBER_INTEGER("pid", pid, .least = 1, .about = "Process id of the host."),
-    BL_MEMBER_STRING("store", store, .least = 1, .about = "Path of the store."),
+    BL_MEMBER_STRING("store", store, .least = 1,
+                     .about =
+                         "Path of the store, or the address of a database without a password."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -199,7 +203,10 @@ static void cli_serve(struct serving *serving)
     if (code == 0)
         code = bl_store_open(serving->options->store, &serving->store, error);
     if (code == 0)
+        code = cli_member_join(serving->store, &serving->scope, NULL, &serving->member, error);
+    if (code == 0)
         code = cell_serve_until_stopped(serving);
+    bl_fleet_leave(serving->member);
     bl_store_close(serving->store);
     if (code != 0)
         bl_error_set(error, code, BL_KIND_CELL, "serve cells", serving->options->socket,

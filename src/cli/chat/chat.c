@@ -532,12 +532,16 @@ static int chat_main(void *argument)
     int code = run_begin(work);
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
+    if (code == 0)
+        code = cli_member_join(work->store, &work->scope, &work->options->workspace, &work->member,
+                               &work->error);
     if (code == 0) {
         load_history(chat);
         chat_custom_load(chat);
         code = talk(chat, &work->error);
     }
     bl_workspace_shut(work->workspace);
+    bl_fleet_leave(work->member);
     bl_store_close(work->store);
     bl_scope_done(&work->wait_limit);
     bl_scope_done(&work->scope);

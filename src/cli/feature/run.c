@@ -437,6 +437,7 @@ static void feature_run_perform_and_answer(struct feature_runner *work)
         work->exit_code = CLI_EXIT_FAILED;
     }
     feature_run_answer(work);
+    bl_fleet_leave(work->member);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
     cli_signals_end(&work->signals);

@@ -3,6 +3,7 @@
 #ifndef BELAY_CLI_FEATURE_RUN_H
 #define BELAY_CLI_FEATURE_RUN_H
 
+#include "cli/member.h"
 #include "cli/run/stream.h"
 #include "cli/signals.h"
 #include "feature.h"
@@ -23,6 +24,7 @@ struct feature_runner {
     struct cli_signals signals;
     struct cli_stream stream;
     struct bl_store *store;
+    struct bl_fleet_member *member; /* NULL: the store is a file */
     struct feature_preparation *preparation;
     const char *task; /* of resume and retry; NULL: none */
     struct bl_feature *feature;

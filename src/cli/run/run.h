@@ -7,6 +7,7 @@
 #include <belay/runtime.h>
 
 #include "cli/cli.h"
+#include "cli/member.h"
 #include "cli/signals.h"
 #include "stream.h"
 
@@ -141,6 +142,7 @@ struct run_work {
     struct bl_script_player *player; /* of `fallback` */
     struct bl_activities activities;
     struct bl_store *store;
+    struct bl_fleet_member *member; /* NULL: the store is a file */
     struct bl_listener listening;
     struct bl_agent_result result;
     struct run_progress *progress; /* NULL if no progress is shown */

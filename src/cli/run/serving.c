@@ -58,6 +58,9 @@ static int serving_begin(struct serving *serving)
 
     int code = bl_store_open(options->store, &serving->store, &serving->error);
     if (code == 0)
+        code = cli_member_join(serving->store, &serving->scope, &options->workspace,
+                               &serving->member, &serving->error);
+    if (code == 0)
         code = bl_runtime_begin(&serving->runtime, &options->workspace, serving->store,
                                 &serving->error);
     bl_scope_enter(outer);
@@ -95,6 +98,7 @@ static int serving_main(void *argument)
         bl_error_set(&serving->error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
     bl_runtime_end(&serving->runtime);
+    bl_fleet_leave(serving->member);
     bl_store_close(serving->store);
     cli_signals_block(&serving->signals);
     cli_signals_end(&serving->signals);

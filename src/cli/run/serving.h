@@ -21,6 +21,7 @@ struct serving {
     struct bl_scope scope;
     struct cli_signals signals;
     struct bl_store *store;
+    struct bl_fleet_member *member; /* NULL: the store is a file */
     struct bl_error error;
     int exit_code;
 };

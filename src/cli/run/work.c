@@ -320,6 +320,9 @@ static void run_work_perform(struct run_work *work)
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
+        code = cli_member_join(work->store, &work->scope, &work->options->workspace, &work->member,
+                               &work->error);
+    if (code == 0)
         code = work_run_listed(work);
     if (code == 0)
         return;
@@ -396,6 +399,7 @@ static void run_work_perform_and_answer(struct run_work *work)
                      "cannot listen for signals: %s", bl_error_text(code));
     bl_workspace_shut(work->workspace);
     run_work_answer(work);
+    bl_fleet_leave(work->member);
     bl_store_close(work->store);
     cli_signals_block(&work->signals);
     cli_signals_end(&work->signals);

@@ -1,0 +1,15 @@
+/* This process as a member of the fleet that shares its store. */
+#ifndef BELAY_CLI_MEMBER_H
+#define BELAY_CLI_MEMBER_H
+
+#include <belay/fleet.h>
+#include <belay/runtime.h>
+
+/* Joins if the store is shared by several machines; `*ret_member` is NULL if it is a file. The work
+ * is stopped when the lease is lost. `options` gives the grace period; NULL: the default. Leave with
+ * bl_fleet_leave before the store is closed. */
+int cli_member_join(struct bl_store *store, struct bl_scope *work,
+                    const struct bl_workspace_options *options, struct bl_fleet_member **ret_member,
+                    struct bl_error *error);
+
+#endif
