@@ -71,6 +71,8 @@ static const struct cli_answer *const answers[] = {
     &feature_report_answer,
     &feature_status_all_answer,
     &feature_validate_answer,
+    &fleet_init_answer,
+    &fleet_status_answer,
     &hold_answer,
     &inject_answer,
     &ps_answer,

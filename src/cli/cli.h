@@ -52,6 +52,7 @@ int cli_cancel_run(struct cli_call *call);
 int cli_cell_run(struct cli_call *call);
 int cli_chat_run(struct cli_call *call);
 int cli_feature_run(struct cli_call *call);
+int cli_fleet_run(struct cli_call *call);
 int cli_ps_run(struct cli_call *call);
 int cli_inject_run(struct cli_call *call);
 int cli_route_run(struct cli_call *call);
@@ -100,6 +101,9 @@ int cli_options_read(struct cli_call *call, void *into, struct bl_arena *arena,
  * operand. */
 int cli_value_refuse(const char *name, const char *value, const char *expected,
                      struct bl_error *error);
+/* Returns a word of the command line for messages: without the password, if it is the address of a
+ * database. */
+const char *cli_word_shown(struct bl_arena *arena, const char *word);
 /* Refuses a surplus operand in the same way. `hint` is NULL for the default hint. */
 int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *error);
 

@@ -23,6 +23,7 @@ static const struct command_entry {
     {&cli_watch_command, cli_watch_run},
     {&cli_cell_command, cli_cell_run},
     {&cli_feature_command, cli_feature_run},
+    {&cli_fleet_command, cli_fleet_run},
     {&cli_acp_command, cli_acp_run},
     {&cli_mcp_command, cli_mcp_run},
     {&cli_hold_command, cli_hold_run},
@@ -39,6 +40,8 @@ static const struct command_entry {
 static const struct command_entry *command_find(const char *name, struct bl_error *error)
 {
     struct bl_suggestion suggestion;
+    BL_AUTO_ARENA(arena);
+    const char *shown = cli_word_shown(&arena, name);
 
     bl_suggestion_init(&suggestion, name);
     for (size_t i = 0; i < BL_COUNT(entries); i++) {
@@ -46,8 +49,8 @@ static const struct command_entry *command_find(const char *name, struct bl_erro
             return &entries[i];
         bl_suggestion_offer(&suggestion, entries[i].command->name);
     }
-    bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", name, "unknown command '%s'",
-                 name);
+    bl_error_set(error, BL_ENOENT, BL_KIND_USAGE, "find the command", shown, "unknown command '%s'",
+                 shown);
     const char *ours = cli_other_name(&cli_program_command, name);
     if (ours != NULL)
         bl_error_hint(error, "use '%s'", ours);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <belay/store.h>
+
 #include "cli.h"
 
 struct option_given {
@@ -50,8 +52,16 @@ int cli_value_refuse(const char *name, const char *value, const char *expected,
     return BL_EINVAL;
 }
 
+const char *cli_word_shown(struct bl_arena *arena, const char *word)
+{
+    return bl_store_shown(arena, word);
+}
+
 int cli_operand_refuse(const char *operand, const char *hint, struct bl_error *error)
 {
+    BL_AUTO_ARENA(arena);
+
+    operand = cli_word_shown(&arena, operand);
     bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", operand,
                  "unexpected argument '%s'", operand);
     return option_hint(error, NULL, hint != NULL ? hint : "--help shows the usage");
@@ -129,8 +139,8 @@ static int option_take_next(struct option_reader *reader, const struct cli_optio
     word = reader->call->arguments[*index + 1];
     if (row->bare && word[0] == '-')
         return 0;
-    if ((row->type == CLI_TYPE_NAME || row->type == CLI_TYPE_PATH) && word[0] == '-' &&
-        word[1] != '\0') {
+    if ((row->type == CLI_TYPE_NAME || row->type == CLI_TYPE_PATH || row->type == CLI_TYPE_STORE) &&
+        word[0] == '-' && word[1] != '\0') {
         bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", shown,
                      "option '%s' needs an argument, but '%.100s' looks like an option", shown,
                      word);
@@ -285,7 +295,7 @@ static bool option_parse_text(const struct cli_option *row, const char *value)
 
     if (row->type == CLI_TYPE_ANY)
         return true;
-    if (row->type == CLI_TYPE_PATH)
+    if (row->type == CLI_TYPE_PATH || row->type == CLI_TYPE_STORE)
         return size > 0;
     if (row->type == CLI_TYPE_NAME)
         return size > 0 && size <= row->most && strspn(value, row->letters) == size;
@@ -341,6 +351,7 @@ static bool option_parse(const struct cli_option *row, const char *value, uint64
     case CLI_TYPE_ANY:
     case CLI_TYPE_TEXT:
     case CLI_TYPE_PATH:
+    case CLI_TYPE_STORE:
     case CLI_TYPE_NAME:
     case CLI_TYPE_REVISION: right = option_parse_text(row, value); break;
     case CLI_TYPE_JSON: *ret_bits = CLI_FORMAT_JSON; return true;
@@ -416,6 +427,7 @@ static int option_take_verb(struct option_reader *reader)
     const char *name = reader->operand_count > 0 ? reader->operands[0] : NULL;
     struct bl_suggestion suggestion;
     char all[256], hint[280];
+    BL_AUTO_ARENA(arena);
     size_t count = 0;
 
     bl_suggestion_init(&suggestion, name != NULL ? name : "");
@@ -439,8 +451,9 @@ static int option_take_verb(struct option_reader *reader)
         bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "SUBCOMMAND",
                      "missing subcommand");
     else
-        bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", name,
-                     "unknown subcommand '%.100s'", name);
+        bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line",
+                     cli_word_shown(&arena, name), "unknown subcommand '%.100s'",
+                     cli_word_shown(&arena, name));
     const char *ours = name != NULL ? cli_other_name(reader->command, name) : NULL;
     if (ours != NULL) {
         bl_error_hint(reader->error, "use '%s'", ours);
@@ -463,6 +476,23 @@ static const struct cli_option *option_of_verb(const struct option_reader *reade
     return NULL;
 }
 
+/* Refuses a password on the command line, which every user of the machine can read. */
+static int option_check_password(const struct option_reader *reader, const char *shown,
+                                 const char *value)
+{
+    BL_AUTO_ARENA(arena);
+    struct bl_text password;
+
+    if (value == NULL || !bl_store_password(&arena, value, &password))
+        return 0;
+    bl_error_set(reader->error, BL_EINVAL, BL_KIND_USAGE, "read the command line", shown,
+                 "the address for %s has a password, and command lines are visible to all users",
+                 shown);
+    bl_error_hint(reader->error, "put the address into BELAY_STORE, or the password into the file "
+                                 "of PGPASSFILE (~/.pgpass) or a service file");
+    return BL_EINVAL;
+}
+
 static int option_store_given(struct option_reader *reader)
 {
     int code = 0;
@@ -478,7 +508,10 @@ static int option_store_given(struct option_reader *reader)
                          reader->command->verbs[reader->verb].name, shown);
             return option_hint(reader->error, NULL, "--help lists the options of each subcommand");
         }
-        code = option_store(reader, row, shown, given->value);
+        if (row->type == CLI_TYPE_STORE)
+            code = option_check_password(reader, shown, given->value);
+        if (code == 0)
+            code = option_store(reader, row, shown, given->value);
     }
     return code;
 }

@@ -199,12 +199,18 @@ static int workspace_open_toolbox(struct bl_workspace *workspace, struct bl_erro
 
 static int workspace_open_recorder(struct bl_workspace *workspace, struct bl_error *error)
 {
-    const struct bl_text *secrets;
-    const char *path = workspace->options.record_path;
+    const char *path = workspace->options.record_path, *store = bl_variable("BELAY_STORE");
+    const struct bl_text *known;
+    BL_AUTO_ARENA(arena);
 
     if (path == NULL)
         return 0;
-    size_t count = bl_config_secrets(workspace->project->config, &secrets);
+    size_t count = bl_config_secrets(workspace->project->config, &known);
+    struct bl_text *secrets = bl_arena_alloc(&arena, (count + 1) * sizeof *secrets);
+    for (size_t i = 0; i < count; i++)
+        secrets[i] = known[i];
+    if (store != NULL && bl_store_password(&arena, store, &secrets[count]))
+        count++;
     return bl_cassette_record(path, secrets, count, &workspace->recorder, error);
 }
 

@@ -256,7 +256,7 @@ static void value_out_of_range_is_refused(void **state)
         {"--task=-x", "the id of a task, such as TASK-AUTH-001"},
         {"--base=-x", "a commit, branch or tag"},
         {"--base=", "a commit, branch or tag"},
-        {"--store=", "the path of a file"},
+        {"--store=", "the path of a file, or the address of a database"},
     };
     char message[256];
 

@@ -10,7 +10,8 @@ extern const struct suite attach_suite, arguments_suite, bootstrap_report_suite,
     run_suite, run_work_suite, script_suite, secret_suite, session_file_suite, session_json_suite,
     session_suite, session_text_suite, signals_suite, stream_suite, tools_suite, watch_suite,
     debug_suite, log_suite, run_events_suite, timeout_suite, run_during_suite, run_size_suite,
-    run_fetch_suite, init_suite, login_suite, config_suite, mcp_servers_suite, columns_suite;
+    run_fetch_suite, init_suite, login_suite, config_suite, mcp_servers_suite, columns_suite,
+    fleet_suite;
 
 SUITE_MAIN(&attach_suite, &arguments_suite, &bootstrap_report_suite, &bootstrap_suite,
            &cancel_suite, &cell_host_suite, &cell_suite, &command_suite, &complete_suite,
@@ -24,4 +25,5 @@ SUITE_MAIN(&attach_suite, &arguments_suite, &bootstrap_report_suite, &bootstrap_
            &session_file_suite, &session_json_suite, &session_suite, &session_text_suite,
            &signals_suite, &stream_suite, &tools_suite, &watch_suite, &debug_suite, &log_suite,
            &run_events_suite, &timeout_suite, &run_during_suite, &run_size_suite, &run_fetch_suite,
-           &init_suite, &login_suite, &config_suite, &mcp_servers_suite, &columns_suite)
+           &init_suite, &login_suite, &config_suite, &mcp_servers_suite, &columns_suite,
+           &fleet_suite)

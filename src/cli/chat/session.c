@@ -386,7 +386,8 @@ void chat_say_resume(struct chat *chat, const char *id)
         bl_store_default_path(&work->arena, &usual, NULL) == 0)
         store = strcmp(usual, work->options->store) == 0
                     ? (struct bl_text){0}
-                    : bl_arena_printf(&work->arena, " --store '%s'", work->options->store);
+                    : bl_arena_printf(&work->arena, " --store '%s'",
+                                      bl_store_shown(&work->arena, work->options->store));
     chat_say(chat, "Resume with: belay -r %s" BL_TEXT_FORMAT, id, BL_TEXT_ARG(store));
 }
 

@@ -49,7 +49,7 @@ static struct probe_check check_bubblewrap(void)
     return check_from("bubblewrap", &found);
 }
 
-static void examine(struct doctor_report *report)
+static void examine(struct doctor_report *report, const char *store)
 {
     probe_system(&report->system);
     report->pidns = check_container(BL_MECHANISM_PIDNS);
@@ -59,6 +59,7 @@ static void examine(struct doctor_report *report)
     probe_landlock(&report->landlock);
     probe_seccomp(&report->seccomp);
     probe_cells(&report->cells);
+    probe_database(store, &report->database);
     probe_fibers(&report->fibers);
     probe_libraries(report->libraries);
     probe_limits(&report->limits);
@@ -89,7 +90,7 @@ int cli_doctor_run(struct cli_call *call)
         return cli_fail_usage(call, &error);
     if (choice.provider != NULL || choice.model != NULL)
         return doctor_provider_run(call, choice.provider, choice.model);
-    examine(&report);
+    examine(&report, choice.store);
     if (call->format == CLI_FORMAT_JSON) {
         struct doctor_view view = doctor_view(&report);
         return cli_answer_print(call, CLI_EXIT_OK, &doctor_answer.record, &view);

@@ -19,6 +19,7 @@ struct doctor_report {
         struct probe_check sandbox[3];
     };
     struct probe_check cells;
+    struct probe_database database;
     struct probe_fibers fibers;
     struct probe_library libraries[PROBE_LIBRARIES];
     struct probe_limits limits;
@@ -37,6 +38,7 @@ struct doctor_view {
     const struct probe_check *sandbox;
     size_t check_count; /* of containers and of sandbox */
     const struct probe_check *cells;
+    const struct probe_database *database; /* NULL: the store is a file */
     const struct probe_fibers *fibers;
     const struct probe_library *libraries;
     size_t library_count;

@@ -8,6 +8,8 @@ static const char *const means_names[] = {"bubblewrap", "landlock", "seccomp"};
 static const struct bl_names means = BL_NAMES(means_names);
 static const char *const worker_names[] = {"worker"};
 static const struct bl_names workers = BL_NAMES(worker_names);
+static const char *const database_names[] = {"database"};
+static const struct bl_names databases = BL_NAMES(database_names);
 static const char *const guard_names[] = {"guard regions", "protected pages"};
 static const struct bl_names guards = BL_NAMES(guard_names);
 
@@ -47,7 +49,29 @@ static const struct bl_member worker_members[] = {
 };
 static const struct bl_record worker_record =
     BL_RECORD("worker", struct probe_check, worker_members, .closed = true);
+static const struct bl_member database_check_members[] = {
+    BL_MEMBER_STRING("name", name, .names = &databases),
+    CHECK_AVAILABLE,
+    CHECK_TEXTS,
+    BL_MEMBER_END,
+};
+static const struct bl_record database_check_record =
+    BL_RECORD_GROUP("database_check", database_check_members);
 #undef BL_RECORD_STRUCT
+
+#define BL_RECORD_STRUCT struct probe_database
+static const struct bl_member database_members[] = {
+    BL_MEMBER_EMBED(check, &database_check_record),
+    BL_MEMBER_WORD("server_version", server, .nullable = true),
+    BL_MEMBER_INTEGER("schema", schema, .nullable = true, .none = 0,
+                      .about = "Version of the schema."),
+    BL_MEMBER_NUMBER("round_trip_ms", round_trip_ms, .nullable = true,
+                     .about = "Time of a statement that does nothing."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record database_record =
+    BL_RECORD("database", struct probe_database, database_members, .closed = true);
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
@@ -136,6 +160,8 @@ static const struct bl_member doctor_members[] = {
     BL_MEMBER_ARRAY("sandbox", sandbox, check_count, &means_element, .least = 3, .most = 3),
     BL_MEMBER_POINTER("cells", cells, &worker_record,
                       .about = "The JavaScript engine, tried by running a script."),
+    BL_MEMBER_POINTER("database", database, &database_record, .nullable = true,
+                      .about = "The store; null: it is a file."),
     BL_MEMBER_POINTER("fibers", fibers, &fibers_record),
     BL_MEMBER_ARRAY("libraries", libraries, library_count, &library_element, .least = 1),
     BL_MEMBER_POINTER("limits", limits, &limits_record),
@@ -155,6 +181,7 @@ struct doctor_view doctor_view(const struct doctor_report *report)
         .sandbox = report->sandbox,
         .check_count = BL_COUNT(report->containers),
         .cells = &report->cells,
+        .database = report->database.check.name != NULL ? &report->database : NULL,
         .fibers = &report->fibers,
         .libraries = report->libraries,
         .library_count = BL_COUNT(report->libraries),

@@ -34,6 +34,19 @@ void probe_seccomp(struct probe_check *check);
 /* Runs a cell. */
 void probe_cells(struct probe_check *check);
 
+/* ---- probe_database.c ------------------------------------------------------------------------ */
+
+/* The store, if it is a database. */
+struct probe_database {
+    struct probe_check check; /* name NULL: the store is a file */
+    char server[32];          /* version; empty if unknown, and so are the others */
+    int64_t schema;
+    double round_trip_ms;
+};
+
+/* Connects to the database at `where`, if it is the address of one. */
+void probe_database(const char *where, struct probe_database *database);
+
 /* ---- probe_system.c -------------------------------------------------------------------------- */
 
 struct probe_system {

@@ -169,6 +169,10 @@ int doctor_write_text(struct bl_buffer *out, const struct doctor_report *report,
     put_check(&page, &report->seccomp);
     put(&page, "\nCells\n");
     put_check(&page, &report->cells);
+    if (report->database.check.name != NULL) {
+        put(&page, "\nStore\n");
+        put_check(&page, &report->database.check);
+    }
     put_runtime(&page, report);
     return page.failed;
 }

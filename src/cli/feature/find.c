@@ -27,7 +27,8 @@ int feature_store_find(const struct feature_options *options, struct bl_store **
 
     /* Settling what a dead runner left is a write, so the store is opened for writing if possible.
      * But reading must not create a store, and must work on a read-only one. */
-    if (options->store == NULL || access(options->store, F_OK) == 0 || errno != ENOENT) {
+    if (options->store == NULL || bl_store_is_database(options->store) ||
+        access(options->store, F_OK) == 0 || errno != ENOENT) {
         if (feature_store_open(options, false, ret_store, &first) == 0)
             return 0;
     }

@@ -54,7 +54,9 @@ static const struct bl_member id_element = {
 
 #define BL_RECORD_STRUCT struct session_work
 static const struct bl_member list_members[] = {
-    BL_MEMBER_STRING("store", where, .least = 1, .about = "Path of the store."),
+    BL_MEMBER_STRING("store", shown, .least = 1,
+                     .about =
+                         "Path of the store, or the address of a database without a password."),
     BL_MEMBER_LIST("sessions", summaries, &summary_record, struct bl_store_summary, link,
                    .about = "Newest first."),
     BL_MEMBER_END,

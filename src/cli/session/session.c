@@ -87,7 +87,8 @@ static int session_refuse_healthy(struct session_work *work)
 
 static int session_move_aside(struct session_work *work)
 {
-    int code = work->force ? 0 : session_refuse_healthy(work);
+    bool checked = !work->force && !bl_store_is_database(work->where);
+    int code = checked ? session_refuse_healthy(work) : 0;
 
     if (code != 0)
         return code;
@@ -159,7 +160,10 @@ static int session_settle(struct session_work *work, struct bl_error *error)
     if (getcwd(directory, PATH_MAX) == NULL)
         return bl_error_set(error, BL_ESYSTEM, BL_KIND_FILESYSTEM, "find the directory", NULL,
                             "the current folder no longer exists");
-    return work->where != NULL ? 0 : bl_store_default_path(&work->arena, &work->where, error);
+    int code = work->where != NULL ? 0 : bl_store_default_path(&work->arena, &work->where, error);
+    if (code == 0)
+        work->shown = bl_store_shown(&work->arena, work->where);
+    return code;
 }
 
 /* ---- The work -------------------------------------------------------------------------------- */
@@ -190,7 +194,10 @@ static int session_open_store(struct session_work *work, const struct verb *verb
         bl_error_hint(error, "'belay run' creates a store; --store selects another one");
         return code;
     }
-    if (code != 0 || verb->run == session_show || verb->run == session_export)
+    /* Listing a file also upgrades and settles it; in a database there is nothing to do. */
+    bool reads = verb->run == session_show || verb->run == session_export ||
+                 (verb->run == session_list && bl_store_is_database(work->where));
+    if (code != 0 || reads)
         return code;
     bl_store_close(work->store);
     work->store = NULL;

@@ -27,6 +27,7 @@ struct session_work {
     const char **ids;   /* for delete; end in NULL */
     size_t id_count;
     const char *where;     /* the store */
+    const char *shown;     /* the same without passwords */
     const char *as;        /* --as; NULL if not given */
     bool all;              /* --all */
     bool force;            /* --force */

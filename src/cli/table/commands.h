@@ -19,6 +19,7 @@ extern const struct cli_command cli_version_command;
 extern const struct cli_command cli_session_command;
 extern const struct cli_command cli_cell_command;
 extern const struct cli_command cli_feature_command;
+extern const struct cli_command cli_fleet_command;
 extern const struct cli_command cli_commands_command;
 extern const struct cli_command cli_tools_command;
 extern const struct cli_command cli_tool_command;
@@ -40,6 +41,7 @@ struct help_options {
 };
 
 struct doctor_options {
+    const char *store; /* NULL for the default store */
     const char *provider;
     const char *model;
 };

@@ -187,7 +187,8 @@ static void document_option_more(const struct cli_option *option, char *out, siz
     out[0] = '\0';
     if (option->type != CLI_TYPE_FLAG && option->type != CLI_TYPE_JSON &&
         option->type != CLI_TYPE_VERBOSE && option->type != CLI_TYPE_HELP &&
-        option->type != CLI_TYPE_TEXT && option->type != CLI_TYPE_PATH) {
+        option->type != CLI_TYPE_TEXT && option->type != CLI_TYPE_PATH &&
+        option->type != CLI_TYPE_STORE) {
         cli_option_expected(option, expected, sizeof expected);
         used += snprintf(out, size, "Value: %s.", expected);
     }

@@ -62,7 +62,7 @@ const struct cli_command cli_program_command = {
              "143\tstopped by SIGTERM (run, bootstrap, cell, feature, hold)\n",
     .environment =
         "BELAY_PROVIDER, BELAY_MODEL\tDefault provider and model.\n"
-        "BELAY_STORE\tDefault store.\n"
+        "BELAY_STORE\tDefault store: a file or the address of a database.\n"
         "BELAY_LOG\tLog level: `debug`, or levels by room, such as `proc=trace,wire=debug`.\n"
         "BELAY_LOG_FILE\tFile for the log, instead of standard error.\n"
         "BELAY_HOST\tName of this machine in the store's leases, if its own name is wrong.\n"
@@ -83,8 +83,9 @@ const struct cli_command cli_program_command = {
                 "    belay run --timeout 5m 'fix the build'\n"
                 "    belay hold --timeout 5m -- make test\n"
                 "    belay doctor --json | jq .containment.default",
-    .see = "acp bootstrap cancel cell chat doctor feature hold mcp ps route run script session "
-           "tools watch bwrap(1) systemd-run(1) timeout(1) cgroups(7) pid_namespaces(7)",
+    .see =
+        "acp bootstrap cancel cell chat doctor feature fleet hold mcp ps route run script session "
+        "tools watch bwrap(1) systemd-run(1) timeout(1) cgroups(7) pid_namespaces(7)",
 };
 
 /* ---- help ------------------------------------------------------------------------------------ */
@@ -138,6 +139,7 @@ const struct cli_command cli_version_command = {
 static const struct cli_option doctor_options[] = {
     CLI_PROVIDER_ROW(struct doctor_options, provider),
     CLI_MODEL_ROW(struct doctor_options, model),
+    CLI_STORE_ROW(struct doctor_options, store, .detail = "It is checked if it is a database."),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_FORMATS, .about = "`text`, or `json`: one line, as in "
                                          "docs/schemas/doctor.json, or for a model call "
@@ -151,8 +153,8 @@ const struct cli_command cli_doctor_command = {
     .summary = "check what this machine supports, or call a model",
     .about = "Checks what this machine supports, by trying it: the system, containers for tools "
              "(pidns, cgroup2, subreaper) and the default one, the parts of a sandbox (bubblewrap, "
-             "Landlock, seccomp), cells, fibers, libraries and limits. For everything that is "
-             "missing, it prints the reason and a fix.\n\n"
+             "Landlock, seccomp), cells, fibers, libraries and limits; and the store, if it is a "
+             "database. For everything that is missing, it prints the reason and a fix.\n\n"
              "Marks: `ok` is available, `no` is not, `--` could not be tried.\n\n"
              "With --provider or --model it makes one short call to that model instead, as `belay "
              "run` would, within 30 seconds, and reports the time, the usage and the cost, or the "
@@ -170,7 +172,7 @@ const struct cli_command cli_doctor_command = {
     .examples = "    belay doctor\n"
                 "    belay doctor --json | jq .containment.default\n"
                 "    belay doctor --provider ollama --model qwen",
-    .see = "run script bwrap(1)",
+    .see = "fleet run script bwrap(1)",
 };
 
 /* ---- hold ------------------------------------------------------------------------------------ */

@@ -17,13 +17,14 @@
 #include <stdint.h>
 
 enum cli_type {
-    CLI_TYPE_NONE,     /* ends a table */
-    CLI_TYPE_GROUP,    /* `group` is another table, shown under a heading of its own */
-    CLI_TYPE_FLAG,     /* no argument: stores `value` */
-    CLI_TYPE_ANY,      /* text that the command itself checks */
-    CLI_TYPE_TEXT,     /* valid UTF-8 */
-    CLI_TYPE_PATH,     /* not empty */
-    CLI_TYPE_NAME,     /* 1 to `most` of `letters` */
+    CLI_TYPE_NONE,  /* ends a table */
+    CLI_TYPE_GROUP, /* `group` is another table, shown under a heading of its own */
+    CLI_TYPE_FLAG,  /* no argument: stores `value` */
+    CLI_TYPE_ANY,   /* text that the command itself checks */
+    CLI_TYPE_TEXT,  /* valid UTF-8 */
+    CLI_TYPE_PATH,  /* not empty */
+    CLI_TYPE_STORE, /* a path, or the address of a database; on the command line without password */
+    CLI_TYPE_NAME,  /* 1 to `most` of `letters` */
     CLI_TYPE_REVISION, /* of Git: not empty, and does not begin with '-' */
     CLI_TYPE_COUNT,    /* a whole number in decimal digits, from `least` to `most` */
     CLI_TYPE_NUMBER,   /* the same with a decimal point: from `lowest` to `highest` */
@@ -168,6 +169,9 @@ struct cli_no_type {
 #define CLI_PATH(name, letter, argument, structure, member, ...)                                   \
     CLI_ROW(CLI_TYPE_PATH, name, letter, argument, structure, member, const char *,                \
             struct cli_no_type, __VA_ARGS__)
+#define CLI_STORE(name, letter, argument, structure, member, ...)                                  \
+    CLI_ROW(CLI_TYPE_STORE, name, letter, argument, structure, member, const char *,               \
+            struct cli_no_type, __VA_ARGS__)
 #define CLI_NAME(name, letter, argument, structure, member, ...)                                   \
     CLI_ROW(CLI_TYPE_NAME, name, letter, argument, structure, member, const char *,                \
             struct cli_no_type, __VA_ARGS__)
@@ -241,10 +245,13 @@ extern const struct bl_names cli_containers; /* the same without auto */
         .about = "Log every decision to standard error, as `BELAY_LOG=debug` does.",               \
         .detail = "If `BELAY_LOG` is set, it selects what is logged instead."                      \
     }
+#define CLI_STORE_ABOUT                                                                            \
+    "Store with sessions, features and receipts: a file, or a PostgreSQL database "                \
+    "(`postgres://USER@HOST:PORT/DATABASE`)."
 #define CLI_STORE_ROW(structure, member, ...)                                                      \
-    CLI_PATH("store", 0, "FILE", structure, member, .env = "BELAY_STORE", .sample = "work.db",     \
-             .initial = "$XDG_DATA_HOME/belay/sessions.db", .complete = CLI_COMPLETE_FILES,        \
-             .about = "Store with sessions, features and receipts.", __VA_ARGS__)
+    CLI_STORE("store", 0, "STORE", structure, member, .env = "BELAY_STORE", .sample = "work.db",   \
+              .initial = "$XDG_DATA_HOME/belay/sessions.db", .complete = CLI_COMPLETE_FILES,       \
+              .about = CLI_STORE_ABOUT, __VA_ARGS__)
 #define CLI_PROVIDER_ROW(structure, member)                                                        \
     CLI_TEXT("provider", 0, "NAME", structure, member, .env = "BELAY_PROVIDER", .env_later = true, \
              .choices = cli_provider_names,                                                        \

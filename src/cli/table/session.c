@@ -68,11 +68,11 @@ static const struct cli_verb session_verbs[] = {
         {"delete", "Delete sessions permanently, with the sessions of their sub-agents.",
          "A session in use is not deleted; a failure does not affect the other sessions.",
          session_several},
-    [SESSION_MOVE_ASIDE] = {"move-aside",
-                            "Rename an unusable store, so that a new one can be created.",
-                            "Every page of the store is read first; a usable store is not renamed, "
-                            "unless `--force` is given. The new name is STORE.aside-TIME.",
-                            NULL},
+    [SESSION_MOVE_ASIDE] =
+        {"move-aside", "Rename an unusable store, so that a new one can be created.",
+         "Every page of the store is read first; a usable store is not renamed, "
+         "unless `--force` is given. The new name is STORE.aside-TIME. Only for files.",
+         NULL},
     {0},
 };
 
@@ -93,7 +93,7 @@ const struct cli_command cli_session_command = {
     .about = "Manages the sessions in a store. A session is a list of committed turns with their "
              "usage. Turns that did not complete, or were cut off when their process died, are "
              "kept beside it as attempts.",
-    .detail = "A store is one SQLite file.",
+    .detail = "A store is one SQLite file, or a PostgreSQL database (see belay-fleet(1)).",
     .verbs = session_verbs,
     .verb_at = offsetof(struct session_work, verb),
     .options = session_options,

@@ -32,15 +32,13 @@ const char *const cli_container_names[4] = {
 const struct bl_names cli_containers = {cli_container_names + 1, 3};
 
 const struct cli_command *const cli_commands[] = {
-    &cli_run_command,     &cli_chat_command,     &cli_bootstrap_command,
-    &cli_session_command, &cli_commands_command, &cli_route_command,
-    &cli_tools_command,   &cli_tool_command,     &cli_ps_command,
-    &cli_cancel_command,  &cli_inject_command,   &cli_debug_command,
-    &cli_watch_command,   &cli_cell_command,     &cli_feature_command,
-    &cli_acp_command,     &cli_mcp_command,      &cli_hold_command,
-    &cli_init_command,    &cli_config_command,   &cli_login_command,
-    &cli_logout_command,  &cli_script_command,   &cli_doctor_command,
-    &cli_help_command,    &cli_version_command,  NULL,
+    &cli_run_command,      &cli_chat_command,   &cli_bootstrap_command, &cli_session_command,
+    &cli_commands_command, &cli_route_command,  &cli_tools_command,     &cli_tool_command,
+    &cli_ps_command,       &cli_cancel_command, &cli_inject_command,    &cli_debug_command,
+    &cli_watch_command,    &cli_cell_command,   &cli_feature_command,   &cli_fleet_command,
+    &cli_acp_command,      &cli_mcp_command,    &cli_hold_command,      &cli_init_command,
+    &cli_config_command,   &cli_login_command,  &cli_logout_command,    &cli_script_command,
+    &cli_doctor_command,   &cli_help_command,   &cli_version_command,   NULL,
 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -270,6 +268,8 @@ void cli_option_expected(const struct cli_option *option, char *out, size_t size
         table_expected_choice(option, out, size);
     } else if (option->type == CLI_TYPE_PATH) {
         snprintf(out, size, "the path of a file");
+    } else if (option->type == CLI_TYPE_STORE) {
+        snprintf(out, size, "the path of a file, or the address of a database");
     } else if (option->type == CLI_TYPE_REVISION) {
         snprintf(out, size, "a commit, branch or tag");
     } else {

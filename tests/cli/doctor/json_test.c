@@ -33,6 +33,9 @@ static void every_member_is_there_and_unknown_is_null(void **state)
         "\"hint\":null}],"
         "\"cells\":{\"name\":\"worker\",\"available\":false,\"detail\":\"no such program\","
         "\"hint\":\"install it\"},"
+        "\"database\":{\"name\":\"database\",\"available\":true,"
+        "\"detail\":\"postgres://db/belay: PostgreSQL 15.4\",\"hint\":null,"
+        "\"server_version\":\"15.4\",\"schema\":1,\"round_trip_ms\":0.5},"
         "\"fibers\":{\"guard\":\"protected pages\",\"fibers_max\":30000,\"stack_bytes\":65536},"
         "\"libraries\":[{\"name\":\"libuv\",\"compiled\":\"1.44.2\",\"running\":\"1.48.0\"},"
         "{\"name\":\"libc\",\"compiled\":\"2.36\",\"running\":\"2.36\"}],"
@@ -42,4 +45,18 @@ static void every_member_is_there_and_unknown_is_null(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(doctor_json, cmocka_unit_test(every_member_is_there_and_unknown_is_null));
+static void database_is_null_for_a_file(void **state)
+{
+    struct doctor_report report = report_sample();
+    struct bl_arena arena = {0};
+
+    (void)state;
+    report.database = (struct probe_database){0};
+    struct doctor_view view = doctor_view(&report);
+    const char *text = bl_record_text(&arena, &doctor_answer.record, &view).data;
+    assert_non_null(strstr(text, "\"database\":null"));
+    bl_arena_done(&arena);
+}
+
+SUITE(doctor_json, cmocka_unit_test(every_member_is_there_and_unknown_is_null),
+      cmocka_unit_test(database_is_null_for_a_file));

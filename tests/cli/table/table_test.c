@@ -175,6 +175,7 @@ static const char *right_value(const struct cli_option *option)
 static const char *wrong_value(const struct cli_option *option)
 {
     switch (option->type) {
+    case CLI_TYPE_STORE:
     case CLI_TYPE_PATH: return "";
     case CLI_TYPE_REVISION: return "-x";
     case CLI_TYPE_COUNT:

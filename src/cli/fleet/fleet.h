@@ -1,0 +1,33 @@
+/* The parts of `belay fleet`: its subcommands and their JSON (fleet.c), and the text (text.c). */
+#ifndef BELAY_CLI_FLEET_H
+#define BELAY_CLI_FLEET_H
+
+#include <belay/store.h>
+
+#include "cli/cli.h"
+
+enum fleet_verb {
+    FLEET_INIT,
+    FLEET_STATUS,
+};
+
+/* The command line and the results. */
+struct fleet_work {
+    const struct cli_call *call;
+    struct bl_arena arena;
+    enum fleet_verb verb;
+    const char *where; /* --store; NULL if none is named */
+    bool plan;         /* --plan */
+    bool ended;        /* --ended */
+    const char *shown; /* the store without passwords; NULL if none is named */
+    bool created;      /* init: it was not there before */
+    const char *sql;   /* init with --plan */
+    struct bl_store_fleet fleet;
+    struct bl_error error;
+};
+
+/* Write the text for people. */
+void fleet_init_text(struct bl_buffer *out, const struct fleet_work *work);
+void fleet_status_text(struct bl_buffer *out, const struct fleet_work *work);
+
+#endif
