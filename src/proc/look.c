@@ -21,26 +21,14 @@ bool proc_look_stuck(const struct proc_started *started)
            (state == 'T' || state == 't');
 }
 
-/* Returns a measure of the CPU time used so far: the first and third numbers in schedstat (time on
- * a CPU and number of turns), added. 0 if unknown. */
-static uint64_t look_work(const struct proc_started *started)
-{
-    char path[32], data[96] = "", *at = data;
-    uint64_t numbers[3] = {0};
-    snprintf(path, sizeof path, "%d/schedstat", (int)started->pid);
-    bl_file_read(proc_view()->proc, path, data, sizeof data - 1);
-    for (int i = 0; i < 3; i++)
-        numbers[i] = strtoull(at, &at, 10);
-    return numbers[0] + numbers[2];
-}
-
 /* State S is not enough: the kernel reports it during all of waitpid(), and on a busy machine
  * reaping a child can take a quarter of a second of CPU time. */
 bool proc_look_frozen(const struct proc_started *started, struct proc_idle *idle)
 {
     char state;
-    uint64_t before = idle->work;
-    idle->work = look_work(started);
+    uint64_t before = idle->work, run_ns, turns;
+    tree_work(proc_view(), started->pid, &run_ns, &turns);
+    idle->work = run_ns + turns;
     bool asleep = tree_life_of(proc_view(), started->pid, &state) == TREE_ALIVE &&
                   (state == 'S' || state == 'D');
     idle->looks = before != 0 && idle->work == before && asleep ? idle->looks + 1 : 0;

@@ -14,6 +14,8 @@
 /* Time limit for one look. It takes microseconds for each process. */
 #define LOOK_US_MAX  TREE_LOOK_US
 #define QUICK_PASSES 4
+/* A process that has run for this time is not a helper that is about to end. */
+#define HELPER_RUN_NS 50000000u
 
 /* ---- Opening /proc ----------------------------------------------------------------------------
  */
@@ -227,6 +229,22 @@ unsigned long long tree_started(const struct tree_view *view, pid_t pid)
     return tree_read_stat(view, pid, &state, fields) == 0 ? fields[STAT_STARTED] : 0;
 }
 
+void tree_work(const struct tree_view *view, pid_t pid, uint64_t *ret_run_ns, uint64_t *ret_turns)
+{
+    char path[32], data[96] = "", *at = data;
+    *ret_run_ns = *ret_turns = 0;
+    snprintf(path, sizeof path, "%d/schedstat", (int)pid);
+    int fd = openat(view->proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (read(fd, data, sizeof data - 1) > 0) {
+        *ret_run_ns = strtoull(at, &at, 10);
+        strtoull(at, &at, 10);
+        *ret_turns = strtoull(at, &at, 10);
+    }
+    close(fd);
+}
+
 void tree_search_children(const struct tree_view *view, struct tree *tree, pid_t parent)
 {
     unsigned long long fields[STAT_FIELDS];
@@ -403,6 +421,25 @@ struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uin
     struct tree_count count = tree_count_living(view, &tree, except);
     tree_done(&tree);
     return count;
+}
+
+bool tree_waits_own(const struct tree_view *view, pid_t except, uint64_t limit_us)
+{
+    struct tree tree = {.until_us = tree_now_us() + limit_us};
+    bool waits = false;
+    tree_add_own(view, &tree);
+    tree_complete(view, &tree);
+    for (size_t i = 0; i < tree.count && !waits && !tree_is_late(&tree); i++) {
+        uint64_t run_ns, turns;
+        char state;
+        if (tree.pids[i] == except || tree_life_of(view, tree.pids[i], &state) != TREE_ALIVE ||
+            (state != 'R' && state != 'D'))
+            continue;
+        tree_work(view, tree.pids[i], &run_ns, &turns);
+        waits = turns > 0 && run_ns < HELPER_RUN_NS;
+    }
+    tree_done(&tree);
+    return waits;
 }
 
 /* Stops each process except `except` before its children are read, so that none can appear or end

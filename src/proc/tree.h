@@ -67,6 +67,9 @@ enum tree_life {
  * alive while another thread runs. `*ret_state` (may be NULL) is the letter of its state, or '?' if
  * unknown. */
 enum tree_life tree_life_of(const struct tree_view *view, pid_t pid, char *ret_state);
+/* Reads the time that a process's main thread has been on a processor, and the number of its turns.
+ * Both are 0 if unknown. */
+void tree_work(const struct tree_view *view, pid_t pid, uint64_t *ret_run_ns, uint64_t *ret_turns);
 /* Returns the start time in clock ticks since boot, or 0 if the process has exited or cannot be
  * read. */
 unsigned long long tree_started(const struct tree_view *view, pid_t pid);
@@ -85,6 +88,9 @@ struct tree_count {
 /* The following work on all descendants of this process. Counts them without `except` (0: none),
  * within `limit_us`. */
 struct tree_count tree_count_own(const struct tree_view *view, pid_t except, uint64_t limit_us);
+/* Returns whether a descendant, other than `except`, waits for a processor or the disk and has
+ * hardly run: it has just started, or is a helper that has little left to do. */
+bool tree_waits_own(const struct tree_view *view, pid_t except, uint64_t limit_us);
 /* Stops the children of this process, including those that are being forked. If `except` is the
  * init of a namespace, stops its children instead. */
 void tree_freeze_own(const struct tree_view *view, pid_t except);

@@ -3,7 +3,8 @@
  *   state      waits for                       next state
  *   HOLDING    anything                        SETTLING when the command has exited by itself
  *   SETTLING   a moment, for helpers that      KEEPING
- *              end a little after it
+ *              end a little after it; longer
+ *              for those without a processor
  *   KEEPING    anything (background)           without background at once ASKED or KILLING, if
  *                                              something was left behind
  *   ASKED      the end of the grace period     KILLING
@@ -40,6 +41,7 @@
  * another user. */
 #define KILL_MS_MAX     1000
 #define SETTLE_MS       20
+#define SETTLE_MS_MAX   3000
 #define COUNT_PERIOD_MS 20
 /* Processes left behind are counted in full: no stop is waiting yet. */
 #define SETTLE_LOOK_US 500000
@@ -77,6 +79,7 @@ struct warden {
     unsigned rounds;         /* of killing */
     uint64_t round_at_us;    /* time of the next round */
     uint64_t until_ms;       /* end of the state: SETTLING, ASKED, KILLING */
+    uint64_t settled_ms;     /* SETTLING: end for helpers without a processor */
     uint64_t look_at_ms;     /* ASKED: next check for stopped processes */
     uint64_t look_after_ms;
     int strongest;
@@ -162,10 +165,12 @@ static void hold_command_over(struct warden *warden, int status)
     assert(!warden->command_ended);
     warden->command_ended = true;
     warden->command_status = status;
-    if (warden->state == HOLDING)
+    if (warden->state == HOLDING) {
         hold_enter(warden, SETTLING, SETTLE_MS);
-    else
+        warden->settled_ms = hold_now_ms() + SETTLE_MS_MAX;
+    } else {
         hold_send_ended(warden, 0);
+    }
     /* A long grace period was meant for the command: the rest of its tree has the one for processes
      * left behind. */
     uint64_t until_ms = hold_now_ms() + warden->hold->options.grace_ms;
@@ -442,12 +447,21 @@ static void hold_wait_for_news(struct warden *warden)
     hold_reap(warden);
 }
 
+/* The moment that helpers get is of their own time: on a busy machine, one that is about to end may
+ * not have had a processor yet. */
+static bool hold_is_settled(const struct warden *warden, uint64_t now)
+{
+    const struct hold *hold = warden->hold;
+    return now >= warden->settled_ms ||
+           (now >= warden->until_ms && !tree_waits_own(&hold->view, hold->init, TREE_LOOK_US));
+}
+
 /* Does what is due at this time. */
 static void hold_tick(struct warden *warden)
 {
     const struct hold *hold = warden->hold;
     uint64_t now = hold_now_ms();
-    if (warden->state == SETTLING && now >= warden->until_ms)
+    if (warden->state == SETTLING && hold_is_settled(warden, now))
         hold_settle(warden);
     if (warden->state == ASKED && now >= warden->until_ms)
         hold_begin_kill(warden);

@@ -2,9 +2,13 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "box.h"
@@ -90,6 +94,42 @@ static int ghosts(void *argument)
 }
 
 IN_CONTAINER(processes_left_running_are_stopped_and_counted, ghosts)
+
+/* Takes a processor from the helper of a command. */
+static pid_t start_rival(unsigned processor)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(processor, &set);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sched_setaffinity(0, sizeof set, &set);
+        for (;;)
+            continue;
+    }
+    return pid;
+}
+
+static int slow_helper(void *argument)
+{
+    struct box *box = open_box(argument);
+    char command[128];
+    unsigned processor = (unsigned)sched_getcpu();
+    pid_t rival = start_rival(processor);
+    /* It ends within a millisecond of its own time. */
+    snprintf(command, sizeof command, "taskset -c %u nice -n 15 true & echo done", processor);
+    for (int i = 0; i < 8; i++) {
+        CHECK_EQUAL(box_bash(box, command, 0), 0);
+        CHECK(strcmp(box_text(box), "done\n") == 0);
+    }
+    kill(rival, SIGKILL);
+    waitpid(rival, NULL, 0);
+    box_done(box);
+    return 0;
+}
+
+IN_CONTAINER(a_helper_that_waits_for_a_processor_is_not_left_running, slow_helper)
 
 static int missing_workspace(void *argument)
 {
@@ -554,6 +594,7 @@ static void the_sandbox_holds_it_in_the_workspace(void **state)
 
 SUITE(bash, IN_EACH(output_comes_first_and_then_how_it_ended),
       IN_EACH(processes_left_running_are_stopped_and_counted),
+      IN_EACH(a_helper_that_waits_for_a_processor_is_not_left_running),
       IN_EACH(missing_workspace_is_reported_to_the_model),
       IN_EACH(output_is_reported_as_it_arrives), IN_EACH(binary_output_becomes_valid_text),
       IN_EACH(ten_mebibytes_become_a_bounded_result),
