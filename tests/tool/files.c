@@ -173,6 +173,11 @@ const char *files_text(const struct files *files)
     return files->result.text.size > 0 ? files->result.text.data : "";
 }
 
+bool files_outcome_unknown(const struct files *files)
+{
+    return files->result.is_error && strstr(files_text(files), "the outcome is unknown") != NULL;
+}
+
 bool files_says(struct files *files, bool is_error, const char *text)
 {
     bool says = files->result.is_error == is_error && strstr(files_text(files), text) != NULL;

@@ -44,6 +44,9 @@ int files_call_input(struct files *files, const struct tool_entry *tool,
 bool files_fits(struct files *files, const struct tool_entry *tool, const char *input);
 /* Returns the text of the result, which is valid as long as the files. */
 const char *files_text(const struct files *files);
+/* Returns whether a stopped call could not tell what it had done: on a busy machine, its thread may
+ * wait for a processor or the disk longer than a stop does. */
+bool files_outcome_unknown(const struct files *files);
 /* Returns whether the result is (or is not) an error and contains that text; prints the result if
  * not. */
 bool files_says(struct files *files, bool is_error, const char *text);

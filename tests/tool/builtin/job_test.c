@@ -26,11 +26,14 @@
         run_in_loop(body, &container);                                                             \
     }
 
-/* A box with jobs; static, because it is large. */
+/* A box with jobs; static, because it is large. On a busy machine, a process may have to wait for a
+ * processor before it can obey SIGTERM: the grace period is long enough for all that obey. */
 static struct box *open_box(void *argument)
 {
     static struct box box;
     box_init(&box, *(enum bl_mechanism *)argument);
+    box.options.grace_chosen = true;
+    box.options.grace_ms = 60000;
     box_open(&box);
     box_begin(&box);
     return &box;
