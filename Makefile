@@ -19,11 +19,12 @@ FUZZ_SECONDS ?= 20
 WERROR ?= false
 SETUP = meson setup --wrap-mode=nofallback
 PLAIN = --buildtype=release -Ddebug=true -Db_lto=true -Db_pie=true
-ASAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
-DEV = --buildtype=debugoptimized -Doptimization=1 -Db_lto=false -Dtests=true
-TSAN = --buildtype=debugoptimized -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
+# Not with --buildtype, which meson 1.0 takes over an optimization that is given as well.
+ASAN = -Ddebug=true -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-g1
+DEV = -Ddebug=true -Doptimization=1 -Db_lto=false -Dtests=true
+TSAN = -Ddebug=true -Doptimization=1 -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false -Dc_args=-g1
 COVERAGE = --buildtype=debug -Db_coverage=true
-FUZZ = --buildtype=debugoptimized -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
+FUZZ = -Ddebug=true -Doptimization=1 -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
 .PHONY: all dev tidy demo demo-chat demo-cell demo-feature tests-built test soak bench bench-peers fuzz check check-mutants figures mutate interop coverage texts docs-check install clean
