@@ -220,6 +220,8 @@ int store_refuse_no_newest(const char *directory, struct bl_error *error);
  * `prompt`. Returns 0 if it is the same. */
 int store_request_check(const struct store_hold *hold, struct bl_text prompt,
                         struct bl_error *error);
+/* The request in `hold->id` was made for another session, or with another prompt. */
+int store_refuse_request(const struct store_hold *hold, struct bl_error *error);
 int store_refuse_held_session(const struct store_hold *hold, const struct store_lease *lease,
                               struct bl_error *error);
 int store_refuse_held_feature(const struct store_feature_hold *hold, struct bl_error *error);

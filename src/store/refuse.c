@@ -63,19 +63,29 @@ int store_refuse_no_newest(const char *directory, struct bl_error *error)
 
 /* ---- Holding ---- */
 
+static bool request_names_other(const struct store_hold *hold)
+{
+    return hold->options.id != NULL && strcmp(hold->options.id, hold->id) != 0;
+}
+
 int store_request_check(const struct store_hold *hold, struct bl_text prompt,
                         struct bl_error *error)
 {
+    if (request_names_other(hold) || !bl_text_equal(prompt, hold->options.prompt))
+        return store_refuse_request(hold, error);
+    return 0;
+}
+
+int store_refuse_request(const struct store_hold *hold, struct bl_error *error)
+{
     const struct bl_store_hold_options *options = &hold->options;
-    if (options->id != NULL && strcmp(options->id, hold->id) != 0)
+    if (request_names_other(hold))
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
                      "request %s was made for session %s, not %s", options->request_id, hold->id,
                      options->id);
-    else if (!bl_text_equal(prompt, options->prompt))
+    else
         bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "submit", options->request_id,
                      "request %s was made with another prompt", options->request_id);
-    else
-        return 0;
     bl_error_hint(error, "use a new id for each request; the same id repeats the same work");
     return BL_EINVAL;
 }

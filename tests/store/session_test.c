@@ -422,6 +422,8 @@ FORM_TEST(a_request_that_is_made_again_finds_its_turns)
     options.prompt = BL_TEXT("Do something else.");
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
     CHECK_EQUAL(holding.error.kind, BL_KIND_USAGE);
+    options.prompt = BL_TEXT("\xff");
+    CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);
     options.prompt = BL_TEXT("Do it.");
     options.id = "beta";
     CHECK_EQUAL(hold_with(&holding, store, &options), BL_EINVAL);

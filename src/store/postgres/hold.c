@@ -107,8 +107,7 @@ static int refuse_hold(struct pg_work *work, struct store_hold *hold, struct bl_
         int code = pg_find_session(work, options->id, &session, error);
         return code != 0 ? code : BL_EPIPE; /* made meanwhile: try again */
     }
-    /* The digest differs, so the prompt does. */
-    return store_request_check(hold, (struct bl_text){"\xff", 1}, error);
+    return store_refuse_request(hold, error);
 }
 
 /* Takes the lease. A holder that is dead on this host loses it. */
