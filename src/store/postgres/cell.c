@@ -164,17 +164,10 @@ static int run_cells_load(struct pg_work *work, struct store_job *job, struct bl
     struct pg_call *values = pg_call_new(
         &work->arena, "select name, body from belay.cell_value where session = $1 order by key",
         "i", look->session);
-    struct bl_list calls;
-    bl_list_init(&calls);
-    bl_list_push_back(&calls, &cells->link);
-    bl_list_push_back(&calls, &values->link);
+    struct pg_call *calls[] = {cells, values};
     bl_list_init(&look->cells);
     bl_list_init(&look->values);
-    int code = pg_link_run(work->link, &calls, error);
-    if (code == 0)
-        code = pg_failed(work->link, cells, "read the cells", error);
-    if (code == 0)
-        code = pg_failed(work->link, values, "read the values", error);
+    int code = pg_ask_all(work, calls, BL_COUNT(calls), error);
     for (int i = 0; code == 0 && i < pg_rows(cells); i++) {
         struct store_row row = pg_row(cells, i);
         store_look_add_cell(look, &row);
@@ -183,8 +176,7 @@ static int run_cells_load(struct pg_work *work, struct store_job *job, struct bl
         struct store_row row = pg_row(values, i);
         store_look_add_value(look, &row);
     }
-    pg_call_done(cells);
-    pg_call_done(values);
+    pg_calls_done(calls, BL_COUNT(calls));
     return code;
 }
 

@@ -82,22 +82,17 @@ static const char *const page_statements[] = {
 static int page_read_head(struct pg_work *work, struct export_page *page, struct bl_error *error)
 {
     struct pg_call *call = pg_call_new(&work->arena, head_statement, "s", page->id);
-    int64_t session;
     int code = pg_ask(work, call, error);
     bool found = code == 0 && pg_rows(call) == 1;
     if (found)
         pg_keep_rows(call, &page->job.output, &page->rows);
     pg_call_done(call);
-    if (code != 0 || found)
-        return code;
-    code = pg_find_session(work, page->id, &session, error);
-    return code != 0 ? code : BL_EPIPE; /* made meanwhile: try again */
+    return code != 0 || found ? code : pg_refuse_missing(work, page->id, error);
 }
 
 static int page_run(struct pg_work *work, struct store_job *job, struct bl_error *error)
 {
     struct export_page *page = BL_CONTAINER(job, struct export_page, job);
-    struct bl_list calls;
     if (page->type == STORE_LINE_SESSION)
         return page_read_head(work, page, error);
     const char *sql = page_statements[page->type];
@@ -105,24 +100,16 @@ static int page_run(struct pg_work *work, struct store_job *job, struct bl_error
         page->type == STORE_LINE_CHECKPOINT
             ? pg_call_new(&work->arena, sql, "ibi", page->session, page->name, page->after)
             : pg_call_new(&work->arena, sql, "iii", page->session, page->after, page->until);
-    /* After the rows: a session that is still there had all of them. */
     struct pg_call *there =
         pg_call_new(&work->arena, "select 1 from belay.session where key = $1", "i", page->session);
-    bl_list_init(&calls);
-    bl_list_push_back(&calls, &rows->link);
-    bl_list_push_back(&calls, &there->link);
-    int code = pg_link_run(work->link, &calls, error);
-    if (code == 0)
-        code = pg_failed(work->link, rows, "export", error);
-    if (code == 0)
-        code = pg_failed(work->link, there, "export", error);
+    struct pg_call *calls[] = {rows, there};
+    int code = pg_ask_all(work, calls, BL_COUNT(calls), error);
     if (code == 0 && pg_rows(there) == 0)
         code = bl_error_set(error, BL_ENOENT, BL_KIND_SESSION, "export", page->id,
                             "session %s was deleted while it was exported", page->id);
     if (code == 0)
         pg_keep_rows(rows, &job->output, &page->rows);
-    pg_call_done(rows);
-    pg_call_done(there);
+    pg_calls_done(calls, BL_COUNT(calls));
     return code;
 }
 

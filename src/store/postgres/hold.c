@@ -98,15 +98,12 @@ static int refuse_hold(struct pg_work *work, struct store_hold *hold, struct bl_
                        const struct store_lease *before, struct bl_error *error)
 {
     const struct bl_store_hold_options *options = &hold->options;
-    int64_t session;
     if (bl_text_equal(verdict, BL_TEXT("busy")))
         return store_refuse_held_session(hold, before, error);
     if (bl_text_equal(verdict, BL_TEXT("none")))
         return store_refuse_no_newest(options->directory != NULL ? options->directory : "", error);
-    if (bl_text_equal(verdict, BL_TEXT("missing"))) {
-        int code = pg_find_session(work, options->id, &session, error);
-        return code != 0 ? code : BL_EPIPE; /* made meanwhile: try again */
-    }
+    if (bl_text_equal(verdict, BL_TEXT("missing")))
+        return pg_refuse_missing(work, options->id, error);
     return store_refuse_request(hold, error);
 }
 
@@ -251,59 +248,40 @@ static int settle_left(struct pg_work *work, struct store_hold *hold, const stru
 
 /* ---- The context ---- */
 
-static struct pg_call *call_turns(struct pg_work *work, const struct store_hold *hold, int64_t from)
-{
-    return pg_call_new(&work->arena,
-                       "select messages, number from belay.turn where session = $1 and"
-                       " number >= $2 order by number",
-                       "ii", hold->grip.session, from);
-}
-
-static struct pg_call *call_summary(struct pg_work *work, const struct store_hold *hold)
-{
-    return pg_call_new(&work->arena, "select messages from belay.summary where session = $1", "i",
-                       hold->grip.session);
-}
-
-static struct pg_call *call_recorded(struct pg_work *work, const struct store_hold *hold)
-{
-    return pg_call_new(&work->arena,
-                       "select result from belay.turn where session = $1 and run in"
-                       " (select id from belay.run where request = $2) and not interrupted"
-                       " order by number",
-                       "is", hold->grip.session, hold->options.request_id);
-}
-
 /* `from` is the first turn of the context; 0: there is none. */
 static int hold_load_context(struct pg_work *work, struct store_hold *hold, int64_t from,
                              struct bl_error *error)
 {
-    struct pg_call *calls[] = {call_turns(work, hold, from), call_summary(work, hold),
-                               call_recorded(work, hold)};
-    struct bl_list list;
-    int code = 0;
     if (from == 0)
         return 0;
-    bl_list_init(&list);
-    for (size_t i = 0; i < BL_COUNT(calls); i++)
-        bl_list_push_back(&list, &calls[i]->link);
-    code = pg_link_run(work->link, &list, error);
-    for (size_t i = 0; i < BL_COUNT(calls) && code == 0; i++)
-        code = pg_failed(work->link, calls[i], "open the session", error);
-    for (int i = 0; code == 0 && i < pg_rows(calls[1]); i++) {
-        struct store_row row = pg_row(calls[1], i);
+    struct pg_call *summary =
+        pg_call_new(&work->arena, "select messages from belay.summary where session = $1", "i",
+                    hold->grip.session);
+    struct pg_call *turns = pg_call_new(&work->arena,
+                                        "select messages, number from belay.turn where session = $1"
+                                        " and number >= $2 order by number",
+                                        "ii", hold->grip.session, from);
+    struct pg_call *recorded =
+        pg_call_new(&work->arena,
+                    "select result from belay.turn where session = $1 and run"
+                    " in (select id from belay.run where request = $2) and"
+                    " not interrupted order by number",
+                    "is", hold->grip.session, hold->options.request_id);
+    struct pg_call *calls[] = {summary, turns, recorded};
+    int code = pg_ask_all(work, calls, BL_COUNT(calls), error);
+    for (int i = 0; code == 0 && i < pg_rows(summary); i++) {
+        struct store_row row = pg_row(summary, i);
         code = store_hold_take_summary(hold, &row, error);
     }
-    for (int i = 0; code == 0 && i < pg_rows(calls[0]); i++) {
-        struct store_row row = pg_row(calls[0], i);
+    for (int i = 0; code == 0 && i < pg_rows(turns); i++) {
+        struct store_row row = pg_row(turns, i);
         code = store_hold_add_turn(hold, &row, error);
     }
-    for (int i = 0; code == 0 && i < pg_rows(calls[2]); i++) {
-        struct store_row row = pg_row(calls[2], i);
+    for (int i = 0; code == 0 && i < pg_rows(recorded); i++) {
+        struct store_row row = pg_row(recorded, i);
         store_hold_add_recorded(hold, &row);
     }
-    for (size_t i = 0; i < BL_COUNT(calls); i++)
-        pg_call_done(calls[i]);
+    pg_calls_done(calls, BL_COUNT(calls));
     return code;
 }
 

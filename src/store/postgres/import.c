@@ -151,19 +151,16 @@ static void import_prepare(void *payload)
     import->code = store_import(import->look, &sink, import, &import->error);
 }
 
-/* The server skips what follows a call that failed. */
-static int import_failed(struct pg_work *work, struct pg_import *import, struct bl_error *error)
+/* Runs the calls. */
+static int import_write(struct pg_work *work, struct pg_import *import, struct bl_error *error)
 {
-    int code = 0;
-    BL_LIST_EACH (link, &import->calls) {
-        struct pg_call *call = BL_CONTAINER(link, struct pg_call, link);
-        if (link == import->calls.next && strcmp(pg_state(call), "23505") == 0)
-            return store_refuse_used_id(STORE_IMPORT, import->id, error);
-        code = pg_failed(work->link, call, "import", error);
-        if (code != 0)
-            break;
-    }
-    return code;
+    struct pg_call *first = BL_CONTAINER(import->calls.next, struct pg_call, link);
+    BL_CONTAINER(import->calls.previous, struct pg_call, link)->joined = false;
+    int code = pg_link_ask_all(work->link, &import->calls, "import", error);
+    if (code == 0 || strcmp(pg_state(first), "23505") != 0)
+        return code;
+    *error = (struct bl_error){0};
+    return store_refuse_used_id(STORE_IMPORT, import->id, error);
 }
 
 static int import_run(struct pg_work *work, struct store_job *job, struct bl_error *error)
@@ -182,12 +179,8 @@ static int import_run(struct pg_work *work, struct store_job *job, struct bl_err
         code = import->code;
         *error = import->error;
     }
-    if (code == 0) {
-        BL_CONTAINER(import->calls.previous, struct pg_call, link)->joined = false;
-        code = pg_link_run(work->link, &import->calls, error);
-    }
     if (code == 0)
-        code = import_failed(work, import, error);
+        code = import_write(work, import, error);
     BL_LIST_EACH (link, &import->calls)
         pg_call_done(BL_CONTAINER(link, struct pg_call, link));
     bl_arena_done(&import->arena);

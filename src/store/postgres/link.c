@@ -482,13 +482,50 @@ bool pg_transient(const struct pg_call *call)
     return false;
 }
 
+/* True if a call failed only because of others at the same moment. */
+static bool any_transient(const struct bl_list *calls)
+{
+    BL_LIST_EACH (each, calls) {
+        if (pg_transient(BL_CONTAINER(each, struct pg_call, link)))
+            return true;
+    }
+    return false;
+}
+
+static void forget_answers(struct bl_list *calls)
+{
+    BL_LIST_EACH (each, calls) {
+        struct pg_call *call = BL_CONTAINER(each, struct pg_call, link);
+        pg_call_done(call);
+        call->answered = false;
+    }
+}
+
+int pg_link_ask_all(struct pg_link *link, struct bl_list *calls, const char *operation,
+                    struct bl_error *error)
+{
+    int code = pg_link_run(link, calls, error);
+    for (unsigned tries = 1; code == 0 && tries <= PG_TRIES_MAX && any_transient(calls); tries++) {
+        code = bl_sleep(tries * BL_NS_PER_MS);
+        if (code != 0)
+            break;
+        forget_answers(calls);
+        code = pg_link_run(link, calls, error);
+    }
+    BL_LIST_EACH (each, calls) {
+        if (code == 0)
+            code = pg_failed(link, BL_CONTAINER(each, struct pg_call, link), operation, error);
+    }
+    return code;
+}
+
 int pg_link_ask(struct pg_link *link, struct pg_call *call, const char *operation,
                 struct bl_error *error)
 {
     struct bl_list calls;
     bl_list_init(&calls);
     bl_list_push_back(&calls, &call->link);
-    int code = pg_link_run(link, &calls, error);
+    int code = pg_link_ask_all(link, &calls, operation, error);
     bl_list_remove(&call->link);
-    return code != 0 ? code : pg_failed(link, call, operation, error);
+    return code;
 }

@@ -9,9 +9,9 @@ static struct store_look *look_of(struct store_job *job)
     return BL_CONTAINER(job, struct store_look, job);
 }
 
-/* ---- Finding a session ---- */
+/* ---- Not found ---- */
 
-static int look_suggest(struct pg_work *work, const char *id, struct bl_error *error)
+int pg_refuse_missing(struct pg_work *work, const char *id, struct bl_error *error)
 {
     struct store_suggestion suggestion;
     struct pg_call *call =
@@ -27,21 +27,6 @@ static int look_suggest(struct pg_work *work, const char *id, struct bl_error *e
     return code != 0
                ? code
                : store_refuse_missing_session(id, work->store->address.shown, &suggestion, error);
-}
-
-int pg_find_session(struct pg_work *work, const char *id, int64_t *ret_session,
-                    struct bl_error *error)
-{
-    struct pg_call *call =
-        pg_call_new(&work->arena, "select key from belay.session where id = $1", "s", id);
-    int code = pg_ask(work, call, error);
-    bool found = code == 0 && pg_rows(call) == 1;
-    if (found) {
-        struct store_row row = pg_row(call, 0);
-        *ret_session = store_row_integer(&row, 0);
-    }
-    pg_call_done(call);
-    return code != 0 || found ? code : look_suggest(work, id, error);
 }
 
 /* ---- Looks ---- */
@@ -62,11 +47,7 @@ int pg_ask_all(struct pg_work *work, struct pg_call *const *calls, size_t count,
         bl_list_push_back(&list, &calls[i]->link);
     }
     bl_list_push_back(&list, &end->link);
-    int code = pg_link_run(work->link, &list, error);
-    if (code == 0)
-        code = pg_failed(work->link, begin, "use the store", error);
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = pg_failed(work->link, calls[i], "use the store", error);
+    int code = pg_link_ask_all(work->link, &list, "use the store", error);
     pg_call_done(begin);
     pg_call_done(end);
     return code;
@@ -217,7 +198,7 @@ static int look_run_show(struct pg_work *work, struct store_job *job, struct bl_
     if (found)
         look_take_shown(look, calls);
     pg_calls_done(calls, count);
-    return code != 0 || found ? code : look_suggest(work, look->id, error);
+    return code != 0 || found ? code : pg_refuse_missing(work, look->id, error);
 }
 
 static int look_run_turns(struct pg_work *work, struct store_job *job, struct bl_error *error)
@@ -239,7 +220,7 @@ static int look_run_turns(struct pg_work *work, struct store_job *job, struct bl
         pg_breathe(i);
     }
     pg_calls_done(calls, BL_COUNT(calls));
-    return code != 0 || found ? code : look_suggest(work, look->id, error);
+    return code != 0 || found ? code : pg_refuse_missing(work, look->id, error);
 }
 
 static int look_run_checkpoint(struct pg_work *work, struct store_job *job, struct bl_error *error)
@@ -262,7 +243,7 @@ static int look_run_checkpoint(struct pg_work *work, struct store_job *job, stru
     if (code != 0 || found)
         return code;
     return known ? store_refuse_missing_checkpoint(look->id, look->name, error)
-                 : look_suggest(work, look->id, error);
+                 : pg_refuse_missing(work, look->id, error);
 }
 
 const struct pg_operation pg_list = {.run = look_run_list};

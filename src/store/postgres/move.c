@@ -10,36 +10,10 @@ enum {
 
 /* Workers of this host that are found dead by one deletion. */
 #define DEAD_MAX 100
-/* Repetitions of a call that failed because of others. */
-#define TRIES_MAX 20
 
 static struct store_look *move_look(struct store_job *job)
 {
     return BL_CONTAINER(job, struct store_look, job);
-}
-
-/* Refuses a session that is missing. BL_EPIPE: it was made meanwhile, and the job is run again. */
-static int move_refuse_missing(struct pg_work *work, const struct store_look *look,
-                               struct bl_error *error)
-{
-    int64_t session;
-    int code = pg_find_session(work, look->id, &session, error);
-    return code != 0 ? code : BL_EPIPE;
-}
-
-/* Asks again if the call failed only because of others at the same moment. */
-static int move_ask(struct pg_work *work, struct pg_call *call, struct bl_error *error)
-{
-    int code = pg_ask(work, call, error);
-    for (unsigned tries = 1; code != 0 && pg_transient(call) && tries <= TRIES_MAX; tries++) {
-        pg_call_done(call);
-        call->answered = false;
-        *error = (struct bl_error){0};
-        code = bl_sleep(tries * BL_NS_PER_MS);
-        if (code == 0)
-            code = pg_ask(work, call, error);
-    }
-    return code;
 }
 
 /* ---- Fork ---- */
@@ -62,7 +36,7 @@ static int fork_run(struct pg_work *work, struct store_job *job, struct bl_error
     struct pg_call *call =
         pg_call_new(&work->arena, "select belay.fork_session($1, $2, $3, $4, $5)", "ssswo",
                     look->id, id, look->self.host, look->wall_ns, (int)job->sent);
-    int code = move_ask(work, call, error);
+    int code = pg_ask(work, call, error);
     struct store_row row = pg_row(call, 0);
     struct bl_text verdict = code == 0 ? store_row_text(&row, 0) : BL_TEXT("");
     if (bl_text_equal(verdict, BL_TEXT("made")))
@@ -70,7 +44,7 @@ static int fork_run(struct pg_work *work, struct store_job *job, struct bl_error
     else if (bl_text_equal(verdict, BL_TEXT("used")))
         code = store_refuse_used_id(STORE_FORK, id, error);
     else if (code == 0)
-        code = move_refuse_missing(work, look, error);
+        code = pg_refuse_missing(work, look->id, error);
     pg_call_done(call);
     return code;
 }
@@ -86,7 +60,7 @@ static int delete_try(struct pg_work *work, struct store_look *look, struct pg_a
     struct store_lease lease;
     struct pg_call *call = pg_call_new(&work->arena, "select * from belay.delete_session($1, $2)",
                                        "sA", look->id, dead);
-    int code = move_ask(work, call, error);
+    int code = pg_ask(work, call, error);
     struct store_row row = pg_row(call, 0);
     struct bl_text verdict = code == 0 ? store_row_text(&row, DELETE_VERDICT) : BL_TEXT("");
     if (bl_text_equal(verdict, BL_TEXT("busy"))) {
@@ -98,7 +72,8 @@ static int delete_try(struct pg_work *work, struct store_look *look, struct pg_a
             code = BL_EAGAIN;
         pg_array_add_text(dead, bl_text_from(lease.owner));
     } else if (bl_text_equal(verdict, BL_TEXT("missing")) && !look->job.sent) {
-        code = move_refuse_missing(work, look, error);
+        /* After a try whose answer was lost, a missing session is a deleted one. */
+        code = pg_refuse_missing(work, look->id, error);
     }
     pg_call_done(call);
     return code;
@@ -116,5 +91,4 @@ static int delete_run(struct pg_work *work, struct store_job *job, struct bl_err
     return code;
 }
 
-/* One that is repeated and finds nothing has taken place. */
 const struct pg_operation pg_delete = {.run = delete_run};

@@ -17,8 +17,6 @@
 /* Between attempts to connect. */
 #define RETRY_MIN_NS (10 * BL_NS_PER_MS)
 #define RETRY_MAX_NS (2 * BL_NS_PER_S)
-/* Repetitions of a call that failed because of others at the same moment. */
-#define TRANSIENT_MAX 20
 
 static const struct pg_operation *operation_of(struct store_job *job)
 {
@@ -102,7 +100,7 @@ static void settle(struct store_job *job, int code)
 /* Takes the answer of a job's call, or leaves the job to be run again. */
 static void pg_take_answer(struct pg_work *work, struct store_job *job, struct pg_call *call)
 {
-    if (!call->answered || (pg_transient(call) && ++job->tries < TRANSIENT_MAX)) {
+    if (!call->answered || (pg_transient(call) && ++job->tries < PG_TRIES_MAX)) {
         job->sent = job->sent || !call->answered;
         return;
     }

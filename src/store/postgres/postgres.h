@@ -101,7 +101,11 @@ void pg_link_close(struct pg_link *link);
  * which pg_failed reports. BL_EPIPE: the connection is lost; calls without an answer may have taken
  * place or not. BL_ECANCELED: the running fiber was stopped; as before. */
 int pg_link_run(struct pg_link *link, struct bl_list *calls, struct bl_error *error);
-/* Runs one call, on an open link. Also returns the call's own error. */
+/* Runs the calls of one transaction, on an open link. As pg_link_run; also returns the first error of
+ * a call. If the transaction failed only because of others, it is run again, PG_TRIES_MAX times. */
+int pg_link_ask_all(struct pg_link *link, struct bl_list *calls, const char *operation,
+                    struct bl_error *error);
+/* The same for one call. */
 int pg_link_ask(struct pg_link *link, struct pg_call *call, const char *operation,
                 struct bl_error *error);
 /* Returns 0, or the code of the error of an answered call, with `error` set. */
@@ -115,6 +119,7 @@ bool pg_transient(const struct pg_call *call);
 /* Calls of commits and holds are short. Others may read or write whole sessions. */
 #define PG_SILENCE_NS      (2 * BL_NS_PER_S)
 #define PG_SILENCE_LONG_NS (60 * BL_NS_PER_S)
+#define PG_TRIES_MAX 20
 
 /* ---- postgres.c ---- */
 
@@ -255,11 +260,10 @@ void pg_visit_end(struct pg_store *store);
 /* ---- look.c ---- */
 
 extern const struct pg_operation pg_checkpoint_get, pg_list, pg_show, pg_turns;
-/* Finds a session by its id, and suggests a similar one if there is none. */
-int pg_find_session(struct pg_work *work, const char *id, int64_t *ret_session,
-                    struct bl_error *error);
+/* There is no session with that id: suggests a similar one. */
+int pg_refuse_missing(struct pg_work *work, const char *id, struct bl_error *error);
 /* Runs calls that only read as one pipeline, in which all of them see the same moment. As
- * pg_link_run; also returns the error of a call. Clear the results afterwards. */
+ * pg_link_ask_all. Clear the results afterwards. */
 int pg_ask_all(struct pg_work *work, struct pg_call *const *calls, size_t count,
                struct bl_error *error);
 void pg_calls_done(struct pg_call *const *calls, size_t count);

@@ -176,10 +176,11 @@ static int turn_run_group(struct group *group, struct pg_call *call,
 {
     struct pg_work *work = group->work;
     struct bl_error error = {0};
-    int code = pg_ask(work, call, &error), lost = 0;
-    bool answered = call->answered, again = answered && pg_transient(call);
+    int code = pg_ask(work, call, &error);
+    bool answered = call->answered;
+    int lost = answered && code != BL_ECANCELED ? 0 : code;
     bool *taken = code == 0 ? read_taken(group, call) : NULL;
-    for (size_t i = 0; i < group->count && answered && !again && lost == 0; i++) {
+    for (size_t i = 0; i < group->count && lost == 0; i++) {
         struct store_write *write = group->writes[i];
         write->job.error = (struct bl_error){0};
         if (code != 0) {
@@ -198,22 +199,17 @@ static int turn_run_group(struct group *group, struct pg_call *call,
     for (size_t i = 0; i < group->count; i++)
         group->writes[i]->job.sent = group->writes[i]->job.sent || !answered;
     pg_call_done(call);
-    if (lost != 0 || (code != 0 && !answered))
-        return lost != 0 ? lost : code;
-    return again ? BL_EAGAIN : 0;
+    return lost;
 }
 
-/* Runs a group again that failed because of others at the same moment. */
+/* Runs groups until no write is left for another one. */
 static int run_rounds(struct pg_work *work, struct bl_list *jobs,
                       int (*round)(struct pg_work *work, struct bl_list *jobs, size_t *ret_count))
 {
     size_t count = 1;
     int code = 0;
-    for (int tries = 0; code == 0 && count > 0 && tries < 50; tries++) {
+    for (int tries = 0; code == 0 && count > 0 && tries < 50; tries++)
         code = round(work, jobs, &count);
-        if (code == BL_EAGAIN)
-            code = bl_sleep((uint64_t)(tries + 1) * BL_NS_PER_MS);
-    }
     return code;
 }
 
