@@ -101,9 +101,13 @@ void pg_array_add_text(struct pg_array *array, struct bl_text text)
     array_add(array, text.data, text.size);
 }
 
-void pg_array_add_null(struct pg_array *array)
+void pg_array_add_optional(struct pg_array *array, struct bl_text text)
 {
     static const char null[4] = {-1, -1, -1, -1};
+    if (text.size > 0) {
+        array_add(array, text.data, text.size);
+        return;
+    }
     bl_buffer_append(&array->bytes, (struct bl_text){null, 4});
     array->count++;
 }

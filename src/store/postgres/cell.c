@@ -93,10 +93,7 @@ static struct pg_call *call_end(struct pg_work *work, struct store_job *job)
     BL_LIST_EACH (link, &write->cell.values) {
         const struct bl_store_value *value = BL_CONTAINER(link, struct bl_store_value, link);
         pg_array_add_text(&names, value->key);
-        if (value->json.size > 0)
-            pg_array_add_text(&bodies, value->json);
-        else
-            pg_array_add_null(&bodies);
+        pg_array_add_optional(&bodies, value->json);
     }
     struct pg_call *call = pg_call_new(
         &work->arena,

@@ -100,12 +100,6 @@ static int doubt_find_turn(struct pg_work *work, const struct store_write *write
     return code;
 }
 
-static void end_doubt(struct store_job *job, int code)
-{
-    job->code = code;
-    job->settled = true;
-}
-
 static int settle_commit(struct pg_work *work, struct store_write *write)
 {
     struct store_job *job = &write->job;
@@ -116,13 +110,13 @@ static int settle_commit(struct pg_work *work, struct store_write *write)
     if (code != 0)
         return code;
     if (there) {
-        end_doubt(job, 0);
+        pg_settle(job, 0);
     } else if (!held) {
         job->error = (struct bl_error){0};
         code = pg_refuse_stale(work, write, &job->error);
         if (code == BL_EPIPE || code == BL_ECANCELED)
             return code;
-        end_doubt(job, code);
+        pg_settle(job, code);
     }
     job->sent = false;
     return 0;

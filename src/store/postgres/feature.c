@@ -75,12 +75,7 @@ static struct pg_call *call_feature_hold(struct pg_work *work,
     const struct bl_store_feature_options *options = &hold->options;
     const struct store_claimant *claimant = &hold->claimant;
     struct pg_array handles, workers;
-    pg_array_init(&handles, 'i');
-    for (size_t i = 0; i < claimant->handle_count; i++)
-        pg_array_add_integer(&handles, (int64_t)claimant->handles[i]);
-    pg_array_init(&workers, 't');
-    if (dead[0] != '\0')
-        pg_array_add_text(&workers, bl_text_from(dead));
+    pg_claim_init(&handles, &workers, claimant, dead);
     struct pg_call *call = pg_call_new(
         &work->arena, HOLD_FEATURE, "suAAosssssw", work->store->owner, claimant->handle, &handles,
         &workers, (int)options->must_exist, claimant->self.host, options->repository, options->id,
@@ -225,14 +220,6 @@ enum {
     RECORD_COLUMNS,
 };
 
-static void feature_add_string(struct pg_array *column, const char *string)
-{
-    if (string != NULL)
-        pg_array_add_text(column, bl_text_from(string));
-    else
-        pg_array_add_null(column);
-}
-
 static void feature_put_record(struct pg_array *columns, struct bl_arena *arena,
                                const struct bl_row *record)
 {
@@ -249,13 +236,10 @@ static void feature_put_record(struct pg_array *columns, struct bl_arena *arena,
                 (task && feature_task_is_final(bl_json_get(body, BL_TEXT("state"))));
     }
     pg_array_add_text(&columns[RECORD_NAME], bl_text_from(record->name));
-    feature_add_string(&columns[RECORD_RUN], pg_string(arena, run));
-    feature_add_string(&columns[RECORD_RECEIPT], pg_string(arena, receipt));
+    pg_array_add_optional(&columns[RECORD_RUN], bl_text_from(pg_string(arena, run)));
+    pg_array_add_optional(&columns[RECORD_RECEIPT], bl_text_from(pg_string(arena, receipt)));
     pg_array_add_integer(&columns[RECORD_ENDED], ended);
-    if (record->json.size > 0)
-        pg_array_add_text(&columns[RECORD_JSON], record->json);
-    else
-        pg_array_add_null(&columns[RECORD_JSON]);
+    pg_array_add_optional(&columns[RECORD_JSON], record->json);
 }
 
 static struct pg_call *call_feature_write(struct pg_work *work, struct store_job *job)

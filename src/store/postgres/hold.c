@@ -2,29 +2,24 @@
  * dead one left, and loads the model's context. Nobody else can change the session meanwhile. */
 #include "postgres.h"
 
-/* Columns of belay.hold. */
+/* Columns of the answer: what was found, its counters for store_hold_take_counters, what a dead
+ * holder left, whether there was a holder before, and the lease of that one with the new epoch. */
+#define HOLD_COLUMNS                                                                               \
+    "verdict, held_key, held_id, turns, from_turn, used_input, used_output, newest_turn,"          \
+    " cut_turn, cut_run, last_run, before is not null, new_epoch,"                                 \
+    " case when was_held then before end, before_handle, before_pid, before_started,"              \
+    " before_since, timestamptz '2262-01-01', before_host, before_boot, before_space"
+
 enum {
     HOLD_VERDICT,
     HOLD_KEY,
     HOLD_ID,
-    HOLD_EPOCH,
-    HOLD_TURNS,
-    HOLD_FROM,
-    HOLD_INPUT,
-    HOLD_OUTPUT,
-    HOLD_NEWEST_TURN,
-    HOLD_WAS_HELD,
-    HOLD_BEFORE,
-    HOLD_BEFORE_HANDLE,
-    HOLD_BEFORE_PID,
-    HOLD_BEFORE_STARTED,
-    HOLD_BEFORE_SINCE,
-    HOLD_BEFORE_HOST,
-    HOLD_BEFORE_BOOT,
-    HOLD_BEFORE_SPACE,
-    HOLD_CUT_TURN,
+    HOLD_COUNTERS,
+    HOLD_CUT_TURN = HOLD_COUNTERS + 5,
     HOLD_CUT_RUN,
     HOLD_LAST_RUN,
+    HOLD_HAD_HOLDER,
+    HOLD_BEFORE,
 };
 
 static struct store_hold *hold_of(struct store_job *job)
@@ -41,7 +36,17 @@ static void make_id(struct store_hold *hold)
         bl_id_make(hold->made, "s-");
 }
 
-/* `dead`: a worker that was seen dead on this host; may be empty. */
+void pg_claim_init(struct pg_array *handles, struct pg_array *workers,
+                   const struct store_claimant *claimant, const char *dead)
+{
+    pg_array_init(handles, 'i');
+    for (size_t i = 0; i < claimant->handle_count; i++)
+        pg_array_add_integer(handles, (int64_t)claimant->handles[i]);
+    pg_array_init(workers, 't');
+    if (dead[0] != '\0')
+        pg_array_add_text(workers, bl_text_from(dead));
+}
+
 static struct pg_call *call_hold(struct pg_work *work, struct store_hold *hold, const char *dead)
 {
     const struct bl_store_hold_options *options = &hold->options;
@@ -53,15 +58,11 @@ static struct pg_call *call_hold(struct pg_work *work, struct store_hold *hold, 
     bl_sha256_init(&hash);
     bl_sha256_add(&hash, options->prompt);
     bl_sha256_end(&hash, digest);
-    pg_array_init(&handles, 'i');
-    for (size_t i = 0; i < claimant->handle_count; i++)
-        pg_array_add_integer(&handles, (int64_t)claimant->handles[i]);
-    pg_array_init(&workers, 't');
-    if (dead[0] != '\0')
-        pg_array_add_text(&workers, bl_text_from(dead));
+    pg_claim_init(&handles, &workers, claimant, dead);
     struct pg_call *call = pg_call_new(
         &work->arena,
-        "select * from belay.hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,"
+        "select " HOLD_COLUMNS
+        " from belay.hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,"
         " $16, $17, $18, $19)",
         "suAAsooosss"
         "sbsssssw",
@@ -74,24 +75,6 @@ static struct pg_call *call_hold(struct pg_work *work, struct store_hold *hold, 
     pg_array_done(&handles);
     pg_array_done(&workers);
     return call;
-}
-
-static void read_before(const struct store_row *row, struct store_lease *ret_lease)
-{
-    struct store_identity *holder = &ret_lease->holder;
-    *ret_lease = (struct store_lease){
-        .epoch = store_row_count(row, HOLD_EPOCH),
-        .held = store_row_flag(row, HOLD_WAS_HELD),
-        .handle = store_row_count(row, HOLD_BEFORE_HANDLE),
-        .holder = {.pid = store_row_integer(row, HOLD_BEFORE_PID),
-                   .started = store_row_integer(row, HOLD_BEFORE_STARTED)},
-        .since_wall_ns = store_row_time(row, HOLD_BEFORE_SINCE),
-        .until_wall_ns = INT64_MAX,
-    };
-    store_row_into(ret_lease->owner, sizeof ret_lease->owner, row, HOLD_BEFORE);
-    store_row_into(holder->host, sizeof holder->host, row, HOLD_BEFORE_HOST);
-    store_row_into(holder->boot, sizeof holder->boot, row, HOLD_BEFORE_BOOT);
-    store_row_into(holder->pid_space, sizeof holder->pid_space, row, HOLD_BEFORE_SPACE);
 }
 
 static int refuse_hold(struct pg_work *work, struct store_hold *hold, struct bl_text verdict,
@@ -122,9 +105,9 @@ static int take(struct pg_work *work, struct store_hold *hold, struct pg_call **
         }
         struct store_row row = pg_row(call, 0);
         struct bl_text verdict = store_row_text(&row, HOLD_VERDICT);
-        read_before(&row, &before);
-        store_row_into(hold->id, sizeof hold->id, &row, HOLD_ID);
+        store_lease_read(&row, HOLD_BEFORE, &before);
         hold->grip.session = store_row_integer(&row, HOLD_KEY);
+        store_row_into(hold->id, sizeof hold->id, &row, HOLD_ID);
         *ret_call = call;
         if (bl_text_equal(verdict, BL_TEXT("held")))
             return 0;
@@ -289,14 +272,14 @@ static int hold_load_context(struct pg_work *work, struct store_hold *hold, int6
 static int64_t take_granted(struct store_hold *hold, const struct store_row *row)
 {
     struct store_lease before;
-    read_before(row, &before);
+    store_lease_read(row, HOLD_BEFORE, &before);
     hold->grip.epoch = before.epoch;
     hold->before = before.holder;
     hold->recovery.owner_died = before.held;
-    if (!store_row_null(row, HOLD_BEFORE))
+    if (store_row_flag(row, HOLD_HAD_HOLDER))
         store_identity_text(&before.holder, before.since_wall_ns, hold->recovery.owner,
                             sizeof hold->recovery.owner);
-    return store_hold_take_counters(hold, row, HOLD_TURNS);
+    return store_hold_take_counters(hold, row, HOLD_COUNTERS);
 }
 
 static struct pg_call *call_give_back(struct pg_work *work, const struct store_grip *grip)

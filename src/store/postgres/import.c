@@ -38,10 +38,6 @@ static int import_session(void *context, const char *id, const struct store_line
                     line->title, line->agent_of, line->agent_turn, line->persona, summary));
 }
 
-#define IMPORTED_SPENT(s)                                                                          \
-    (s)->usage.input_tokens, (s)->usage.output_tokens, (s)->cost_usd, (s)->cost_usd_max,           \
-        (int)(s)->cost_unknown
-
 static int import_turn(void *context, const struct store_line *line, struct bl_text result,
                        struct bl_text messages, struct bl_text events,
                        struct bl_error *error BL_UNUSED)
@@ -54,7 +50,7 @@ static int import_turn(void *context, const struct store_line *line, struct bl_t
                     " $14, $15, $16, $17)",
                     "sussowuuuuddosbbb", import->id, line->number, line->id, line->run,
                     (int)line->interrupted, line->ended_wall_ns, line->usage->input_tokens,
-                    line->usage->output_tokens, IMPORTED_SPENT(line->spent),
+                    line->usage->output_tokens, PG_SPENT(line->spent),
                     pg_receipt_id(&import->arena, result), result, messages, events));
 }
 
@@ -67,7 +63,7 @@ static int import_attempt(void *context, const struct store_line *line, struct b
                             "select belay.put_attempt($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
                             " $12, $13, $14)",
                             "sssswwuuddosbj", import->id, line->id, line->run, line->state,
-                            line->started_wall_ns, line->ended_wall_ns, IMPORTED_SPENT(line->spent),
+                            line->started_wall_ns, line->ended_wall_ns, PG_SPENT(line->spent),
                             line->receipt, line->text, result));
 }
 
@@ -131,7 +127,7 @@ static int import_totals(void *context, const struct bl_usage *usage, const stru
     return import_add(import, pg_call_new(&import->arena,
                                           "select belay.put_totals($1, $2, $3, $4, $5, $6, $7, $8)",
                                           "suuuuddo", import->id, usage->input_tokens,
-                                          usage->output_tokens, IMPORTED_SPENT(spent)));
+                                          usage->output_tokens, PG_SPENT(spent)));
 }
 
 static void import_prepare(void *payload)

@@ -7,7 +7,7 @@
  *
  * A connection may be lost at any moment. Jobs that have no answer yet are run again on the next
  * one. All writes but a commit can be repeated: they say which write they are. A commit without an
- * answer is settled first (turn.c). A job that has waited for too long ends with an error that says
+ * answer is settled first (doubt.c). A job that has waited for too long ends with an error that says
  * whether it may have taken place. */
 #include <assert.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static struct store_job *job_of(struct bl_list *link)
     return BL_CONTAINER(link, struct store_job, link);
 }
 
-static void settle(struct store_job *job, int code)
+void pg_settle(struct store_job *job, int code)
 {
     job->code = code;
     job->settled = true;
@@ -111,7 +111,7 @@ static void pg_take_answer(struct pg_work *work, struct store_job *job, struct p
     if (code == BL_EPIPE)
         job->error = (struct bl_error){0};
     else
-        settle(job, code);
+        pg_settle(job, code);
 }
 
 /* A call and its job. */
@@ -164,7 +164,7 @@ static int pg_run_steps(struct pg_work *work, struct bl_list *jobs)
             job->sent = true;
             return code;
         }
-        settle(job, code);
+        pg_settle(job, code);
     }
     return 0;
 }
@@ -195,7 +195,7 @@ static void give_up(struct pg_store *store, struct store_job *job, const struct 
 {
     if (!job->sent || store_only_reads(job->operation)) {
         job->error = *why;
-        settle(job, why->code);
+        pg_settle(job, why->code);
         return;
     }
     job->error = (struct bl_error){0};
@@ -204,7 +204,7 @@ static void give_up(struct pg_store *store, struct store_job *job, const struct 
                  why->message);
     bl_error_hint(&job->error, "open it again to find out what was saved");
     bl_error_name_set(&job->error, "commit_unknown");
-    settle(job, BL_EUNKNOWN);
+    pg_settle(job, BL_EUNKNOWN);
 }
 
 /* A claimed commit waits as long as this worker may still be sure of its lease; no caller waits
@@ -243,7 +243,7 @@ static void settle_once(struct bl_list *jobs)
                      "took place");
         bl_error_hint(&job->error, "'belay session list' shows the sessions of this store");
         bl_error_name_set(&job->error, "commit_unknown");
-        settle(job, BL_EUNKNOWN);
+        pg_settle(job, BL_EUNKNOWN);
     }
 }
 

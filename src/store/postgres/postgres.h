@@ -49,6 +49,10 @@ struct pg_call {
  * same, null if 0, s const char * (NULL: null), t struct bl_text as text, b struct bl_text as bytes,
  * j the same, null if empty. A capital letter is an array: a pointer to its struct pg_array. */
 struct pg_call *pg_call_new(struct bl_arena *arena, const char *sql, const char *types, ...);
+/* The parameters "uuddo" of a struct bl_spent. */
+#define PG_SPENT(s)                                                                                \
+    (s)->usage.input_tokens, (s)->usage.output_tokens, (s)->cost_usd, (s)->cost_usd_max,           \
+        (int)(s)->cost_unknown
 /* Copies the parameters into the arena. */
 void pg_call_keep(struct pg_call *call, struct bl_arena *arena);
 void pg_call_done(struct pg_call *call); /* clears the result */
@@ -64,8 +68,8 @@ void pg_array_init(struct pg_array *array, char type);
 void pg_array_done(struct pg_array *array);
 void pg_array_add_integer(struct pg_array *array, int64_t value); /* i, u, o, w */
 void pg_array_add_real(struct pg_array *array, double value);
-void pg_array_add_text(struct pg_array *array, struct bl_text text); /* t, b */
-void pg_array_add_null(struct pg_array *array);
+void pg_array_add_text(struct pg_array *array, struct bl_text text);     /* t, b */
+void pg_array_add_optional(struct pg_array *array, struct bl_text text); /* t, b; empty: null */
 
 /* Rows of a result. */
 int pg_rows(const struct pg_call *call);
@@ -115,11 +119,11 @@ int pg_failed(const struct pg_link *link, const struct pg_call *call, const char
 const char *pg_state(const struct pg_call *call);
 /* True if the answered call failed only because of others at the same moment: run it again. */
 bool pg_transient(const struct pg_call *call);
+#define PG_TRIES_MAX 20
 
 /* Calls of commits and holds are short. Others may read or write whole sessions. */
 #define PG_SILENCE_NS      (2 * BL_NS_PER_S)
 #define PG_SILENCE_LONG_NS (60 * BL_NS_PER_S)
-#define PG_TRIES_MAX 20
 
 /* ---- postgres.c ---- */
 
@@ -171,6 +175,8 @@ struct pg_operation {
     bool once;
 };
 
+/* Ends a job. Sets its error from the code if it has none. */
+void pg_settle(struct store_job *job, int code);
 /* Runs one call of a job; as pg_link_ask. Clear its result afterwards. */
 int pg_ask(struct pg_work *work, struct pg_call *call, struct bl_error *error);
 
@@ -197,6 +203,10 @@ int pg_beat(struct pg_work *work, bool *ret_live, struct bl_error *error);
 /* ---- hold.c ---- */
 
 extern const struct pg_operation pg_hold, pg_release;
+/* Makes the arrays of a claim: the open handles of the claimant, and a worker that was seen dead on
+ * this host (`dead`; empty: none). */
+void pg_claim_init(struct pg_array *handles, struct pg_array *workers,
+                   const struct store_claimant *claimant, const char *dead);
 /* Calls store_identity_settle on a worker thread, which a stop of the store abandons. */
 int pg_settle_processes(const struct store_identity *self, const struct store_identity *gone,
                         struct bl_wardens_end *ret_end);

@@ -42,9 +42,7 @@ static int refuse_existing(struct pg_link *link, struct bl_error *error)
 static int refuse_create(struct pg_link *link, const struct pg_call *call, int code,
                          struct bl_error *error)
 {
-    const char *state =
-        call->result != NULL ? PQresultErrorField(call->result, PG_DIAG_SQLSTATE) : NULL;
-    if (state != NULL && strcmp(state, "42P06") == 0)
+    if (strcmp(pg_state(call), "42P06") == 0)
         return refuse_existing(link, error);
     if (code == BL_EACCES) {
         error->hint[0] = '\0';

@@ -36,14 +36,14 @@ static void status_take_worker(struct pg_call *call, int number, struct bl_arena
     struct store_row row = pg_row(call, number);
     struct bl_store_worker *worker = bl_arena_zalloc(arena, sizeof *worker);
     double age_s = store_row_real(&row, 4);
-    worker->id = store_row_copy(arena, &row, 0).data;
-    worker->host = store_row_copy(arena, &row, 1).data;
+    worker->id = store_row_string(arena, &row, 0);
+    worker->host = store_row_string(arena, &row, 1);
     worker->pid = store_row_integer(&row, 2);
-    worker->state = store_row_copy(arena, &row, 3).data;
+    worker->state = store_row_string(arena, &row, 3);
     /* The server's clock may have been set back. */
     worker->heartbeat_age_ms = age_s > 0 ? (uint64_t)(age_s * 1000) : 0;
-    worker->sessions = (uint64_t)store_row_integer(&row, 5);
-    fleet->workers_total = (uint64_t)store_row_integer(&row, 6);
+    worker->sessions = store_row_count(&row, 5);
+    fleet->workers_total = store_row_count(&row, 6);
     bl_list_push_back(&fleet->workers, &worker->link);
 }
 

@@ -10,10 +10,6 @@ static struct store_write *write_of(struct store_job *job)
     return BL_CONTAINER(job, struct store_write, job);
 }
 
-#define SPENT_VALUES(s)                                                                            \
-    (s).usage.input_tokens, (s).usage.output_tokens, (s).cost_usd, (s).cost_usd_max,               \
-        (int)(s).cost_unknown
-
 /* ---- Members of bodies ---- */
 
 #define BODY_MAX ((size_t)1024 * 1024 * 1024)
@@ -162,12 +158,6 @@ static bool *read_taken(const struct group *group, struct pg_call *call)
     return taken;
 }
 
-static void end_write(struct store_write *write, int code)
-{
-    write->job.code = code;
-    write->job.settled = true;
-}
-
 /* Runs the call of a group; writes that it did not take are passed to `refuse`. If the server fails
  * it, none of the group was written. */
 static int turn_run_group(struct group *group, struct pg_call *call,
@@ -185,15 +175,15 @@ static int turn_run_group(struct group *group, struct pg_call *call,
         write->job.error = (struct bl_error){0};
         if (code != 0) {
             write->job.error = error;
-            end_write(write, code);
+            pg_settle(&write->job, code);
         } else if (taken[i]) {
-            end_write(write, 0);
+            pg_settle(&write->job, 0);
         } else {
             int refused = refuse(work, write, &write->job.error);
             if (refused == BL_EPIPE || refused == BL_ECANCELED)
                 lost = refused;
             else if (refused != BL_EAGAIN)
-                end_write(write, refused);
+                pg_settle(&write->job, refused);
         }
     }
     for (size_t i = 0; i < group->count; i++)
@@ -255,14 +245,6 @@ int pg_run_begins(struct pg_work *work, struct bl_list *jobs)
 
 /* ---- Commits ---- */
 
-static void add_optional(struct pg_array *column, struct bl_text text)
-{
-    if (text.size > 0)
-        pg_array_add_text(column, text);
-    else
-        pg_array_add_null(column);
-}
-
 #define COMMIT_COLUMNS 23
 
 static void turn_add_commit(struct pg_array *columns, struct bl_arena *arena,
@@ -292,14 +274,14 @@ static void turn_add_commit(struct pg_array *columns, struct bl_arena *arena,
     pg_array_add_integer(&columns[next++], settlement->turns_dropped > INT64_MAX
                                                ? INT64_MAX
                                                : (int64_t)settlement->turns_dropped);
-    add_optional(&columns[next++], write->title);
+    pg_array_add_optional(&columns[next++], write->title);
     pg_array_add_text(&columns[next++], settlement->result);
     pg_array_add_text(&columns[next++], settlement->messages);
     pg_array_add_text(&columns[next++], settlement->events);
-    add_optional(&columns[next++], settlement->summary);
-    add_optional(&columns[next++], bl_text_from(stopped ? settlement->receipt_id : ""));
-    add_optional(&columns[next++], bl_text_from(scope != NULL ? scope : ""));
-    add_optional(&columns[next++], settlement->receipt);
+    pg_array_add_optional(&columns[next++], settlement->summary);
+    pg_array_add_optional(&columns[next++], bl_text_from(stopped ? settlement->receipt_id : ""));
+    pg_array_add_optional(&columns[next++], bl_text_from(scope));
+    pg_array_add_optional(&columns[next++], settlement->receipt);
     assert(next == COMMIT_COLUMNS);
 }
 
@@ -399,7 +381,7 @@ static struct pg_call *call_reject(struct pg_work *work, struct store_job *job)
         (int)job->durable, write->run, pg_journal_key(write), end->events,
         end->receipt.size > 0 ? end->receipt_id : NULL,
         pg_receipt_scope(&work->arena, end->receipt), end->receipt, end->turn_id,
-        end->ended_wall_ns, SPENT_VALUES(end->spent), turn_prompt(&work->arena, end->result),
+        end->ended_wall_ns, PG_SPENT(&end->spent), turn_prompt(&work->arena, end->result),
         end->result);
 }
 
@@ -427,7 +409,7 @@ static struct pg_call *call_compact(struct pg_work *work, struct store_job *job)
                        (int)job->durable, write->run, pg_journal_key(write), end->events,
                        end->receipt_id, pg_receipt_scope(&work->arena, end->receipt), end->receipt,
                        end->ended_wall_ns, end->usage.input_tokens, end->usage.output_tokens,
-                       SPENT_VALUES(end->spent), end->turns_dropped, write->title, end->summary);
+                       PG_SPENT(&end->spent), end->turns_dropped, write->title, end->summary);
 }
 
 static struct pg_call *call_put_checkpoint(struct pg_work *work, struct store_job *job)
