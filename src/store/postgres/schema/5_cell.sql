@@ -163,15 +163,15 @@ begin
     end if;
 end $$;
 
--- Removes all that a session has of cells.
-create function belay.remove_cells(_key bigint) returns void
+-- Removes all cells, values and tombstones of these sessions.
+create function belay.remove_cells(_keys bigint[]) returns void
 language plpgsql set search_path = belay, pg_temp as $$
 declare
     _gone bigint;
 begin
-    delete from cell where session = _key;
-    delete from cell_value where session = _key;
-    delete from cell_tombstone where session = _key;
+    delete from cell where session = any (_keys);
+    delete from cell_value where session = any (_keys);
+    delete from cell_tombstone where session = any (_keys);
     get diagnostics _gone = row_count;
     if _gone > 0 then
         update tombstones set count = count - _gone;
@@ -185,7 +185,7 @@ begin
     perform durable(_durable);
     verdict := 'stale';
     if fenced(_me, _key, _epoch) then
-        perform remove_cells(_key);
+        perform remove_cells(array[_key]);
         verdict := 'done';
     end if;
 end $$;

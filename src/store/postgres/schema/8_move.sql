@@ -129,7 +129,6 @@ language plpgsql security definer set search_path = belay, pg_temp as $$
 declare
     _keys bigint[];
     _ids text[];
-    _tombstones bigint;
 begin
     perform durable(true);
     perform lose(_dead);
@@ -159,12 +158,8 @@ begin
     delete from run where session = any (_keys);
     delete from request where session = any (_keys);
     delete from summary where session = any (_keys);
-    delete from cell where session = any (_keys);
-    delete from cell_value where session = any (_keys);
     delete from task where session = any (_ids);
     delete from session where key = any (_keys);
-    delete from cell_tombstone where session = any (_keys);
-    get diagnostics _tombstones = row_count;
-    update tombstones set count = count - _tombstones where _tombstones > 0;
+    perform remove_cells(_keys);
     verdict := 'deleted';
 end $$;
