@@ -1,5 +1,5 @@
-/* Code shared by the forms of storage. A form has its statements and its control flow; what a row
- * means, the lines of an exported session and every refusal are here, once. No function of this
+/* Code shared by the forms of storage. A form has its statements and its control flow. What rows
+ * mean, the lines of an exported session and all refusals are here, once. No function of this
  * header asks a database or blocks, unless it says so. */
 #ifndef BELAY_STORE_FORM_H
 #define BELAY_STORE_FORM_H
@@ -129,9 +129,9 @@ int store_export_put(struct store_export *export, enum store_line_type type,
 
 /* ---- import.c: lines of an exported session to a form ---------------------------------------- */
 
-/* Where an import writes. Each function belongs to the transaction of the import, and may put its
- * work off: the next call needs no answer. What is passed is valid during the call. They return 0
- * or more, or a code with `error`. */
+/* Where an import writes. Each function is part of the import's transaction, and may defer its
+ * work, because no later call depends on it. Arguments are valid during the call. The functions
+ * return 0 or more, or a code with `error`. */
 struct store_sink {
     /* Creates the session, whose totals are not known yet: the first call. BL_EEXIST: the id
      * exists. `summary` may be empty. */
@@ -204,7 +204,7 @@ struct store_suggestion {
 /* Limit for the ids that are offered, the newest first. */
 #define STORE_SUGGEST_IDS_MAX 1000
 
-/* `word` is kept. */
+/* `word` must outlive the suggestion. */
 void store_suggestion_init(struct store_suggestion *self, const char *word);
 void store_suggestion_offer(struct store_suggestion *self, const char *id);
 
@@ -292,7 +292,7 @@ struct bl_store_feature_summary *store_feature_add_summary(struct store_feature_
                                                            const struct store_row *row);
 /* Fills in a task that was found: kind, session, created, ended, expires, status, pid, started,
  * host, boot, pid_space, receipt, result, whether the owner's worker is at work (null: there are no
- * workers). Looks whether the owner of a working task is alive. */
+ * workers). Checks whether the owner of a working task is alive. */
 void store_task_read(struct store_task *task, const struct store_row *row);
 /* True if the task was found working, and no process will record its end any more. */
 bool store_task_is_lost(const struct store_task *task);

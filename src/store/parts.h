@@ -124,8 +124,8 @@ struct store_job {
     bool urgent;  /* not durable, and must not wait for the sync of durable jobs */
     struct bl_arena input;
     /* Owned by the form that runs it. */
-    bool sent;      /* without an answer: it may have taken place */
-    unsigned tries; /* that failed only because of others at the same moment */
+    bool sent;      /* and not answered: it may have taken place */
+    unsigned tries; /* that failed because of conflicts with other transactions */
     /* Owned by the thread while it runs. A job may run more than once; the last run counts. */
     bool settled; /* code and error are final, and it is not run again */
     int code;
@@ -162,7 +162,7 @@ struct store_hold {
     struct bl_store_hold_options options;
     const char *title;
     struct store_claimant claimant;
-    char made[STORE_SESSION_ID_SIZE]; /* for a new session; the same if the job is repeated */
+    char made[STORE_SESSION_ID_SIZE]; /* id for a new session; the same if the job is repeated */
     /* The answer. */
     struct store_grip grip;
     char id[STORE_SESSION_ID_SIZE];
@@ -389,7 +389,7 @@ struct store_form {
     void (*close)(void *state);
     void (*write)(void *state, struct bl_list *jobs);
     void (*read)(void *state, struct bl_list *jobs);
-    /* How long a commit may wait for its answer, from now on; NULL: BL_STORE_NS_MAX. In a fiber. */
+    /* How long a commit may wait for its answer from now on; NULL: BL_STORE_NS_MAX. In a fiber. */
     uint64_t (*answer_ns)(void *state);
     /* NULL: there is no fleet. */
     const struct bl_fleet_store *(*fleet)(void *state);

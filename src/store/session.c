@@ -33,8 +33,8 @@ static int store_session_check_options(const struct bl_store_hold_options *optio
     return BL_EINVAL;
 }
 
-/* Returns the title that a prompt gives its session. A prompt may be any bytes, and a title is text
- * in every form: what is not becomes U+FFFD. */
+/* Returns the title that a prompt gives its session. A prompt may be any bytes, and a title is text in
+ * every form: bytes that are not text become U+FFFD. */
 static struct bl_text store_session_title(struct bl_arena *arena, struct bl_text prompt)
 {
     struct bl_text rest = bl_utf8_title(prompt, TITLE_CHARACTERS_MAX);

@@ -289,7 +289,7 @@ bool store_only_reads(enum store_operation operation)
     return operation >= STORE_CHECKPOINT_GET;
 }
 
-/* Over a network, what moves a whole session does not hold up the commits of others. */
+/* Over a network, operations on whole sessions must not hold up the commits of others. */
 static bool moves(const struct bl_store *store, enum store_operation operation)
 {
     return store->form->on_loop &&

@@ -1,5 +1,5 @@
 /* The names of stores as users write them: paths of files, and addresses of databases. Nothing here
- * needs libpq: an address does not show its password even where that is missing. */
+ * needs libpq, so that passwords are hidden even where it is not installed. */
 #include "parts.h"
 
 /* Parameters of an address whose values are secrets, as libpq names them. */
@@ -28,8 +28,8 @@ static struct bl_text where_part(const char *from, const char *to)
     return (struct bl_text){from, (size_t)(to - from)};
 }
 
-/* A password may have characters that should have been escaped: all between the first colon and the
- * last "@" before the parameters is taken for one. */
+/* A password may have characters that should have been escaped: everything between the first colon
+ * and the last "@" before the parameters counts as the password. */
 static struct where_parts where_split(const char *where)
 {
     struct where_parts parts = {0};

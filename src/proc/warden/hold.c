@@ -4,7 +4,7 @@
  *   HOLDING    anything                        SETTLING when the command has exited by itself
  *   SETTLING   a moment, for helpers that      KEEPING
  *              end a little after it; longer
- *              for those without a processor
+ *              if they wait for a processor
  *   KEEPING    anything (background)           without background at once ASKED or KILLING, if
  *                                              something was left behind
  *   ASKED      the end of the grace period     KILLING
@@ -74,12 +74,12 @@ struct warden {
     bool command_ended;
     int command_status;
     bool counting;           /* count the processes that are reaped after the rounds of killing */
-    enum warden_cause cause; /* why this warden kills, if Belay did not ask for it */
+    enum warden_cause cause; /* why this warden kills without a request of Belay */
     bool forced;             /* killing began while a process other than the init was left */
     unsigned rounds;         /* of killing */
     uint64_t round_at_us;    /* time of the next round */
     uint64_t until_ms;       /* end of the state: SETTLING, ASKED, KILLING */
-    uint64_t settled_ms;     /* SETTLING: end for helpers without a processor */
+    uint64_t settled_ms;     /* SETTLING: end for helpers that wait for a processor */
     uint64_t look_at_ms;     /* ASKED: next check for stopped processes */
     uint64_t look_after_ms;
     int strongest;
@@ -238,8 +238,8 @@ static void hold_begin_kill(struct warden *warden)
     hold_enter_killing(warden);
 }
 
-/* Kills the tree for a reason of the warden's own. It is set last: if the command exited before, its
- * end is sent without it. */
+/* Kills the tree without a request of Belay. The cause is set last: if the command had exited before,
+ * its end is sent without a cause. */
 static void hold_begin_kill_for(struct warden *warden, enum warden_cause cause)
 {
     if (warden->state == KILLING)
@@ -447,8 +447,8 @@ static void hold_wait_for_news(struct warden *warden)
     hold_reap(warden);
 }
 
-/* The moment that helpers get is of their own time: on a busy machine, one that is about to end may
- * not have had a processor yet. */
+/* On a busy machine, a helper that is about to end may still wait for a processor when the moment is
+ * over. It gets more time. */
 static bool hold_is_settled(const struct warden *warden, uint64_t now)
 {
     const struct hold *hold = warden->hold;
@@ -486,7 +486,7 @@ static void hold_send_quiet(struct warden *warden)
     if (killed)
         warden->strongest = SIGKILL;
     else if (warden->cause == WARDEN_CAUSE_LEASE)
-        warden->cause = WARDEN_CAUSE_NONE; /* all ended by themselves at that moment */
+        warden->cause = WARDEN_CAUSE_NONE; /* all had just ended by themselves */
     hold->record.state = RECORD_ENDED;
     hold->record.processes = (int32_t)warden->processes;
     hold->record.survivors = warden->survivors;

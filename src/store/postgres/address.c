@@ -99,8 +99,8 @@ static int refuse_address(struct bl_error *error)
     return BL_EINVAL;
 }
 
-/* True if libpq has found the password where it is hidden from people: a character that is not
- * escaped, such as an "@", could bring a part of it into a message, as the name of a host. */
+/* True if libpq reads the same password as bl_store_password, which messages hide. If not, a
+ * character that should be escaped, such as "@", has made a part of the password a host's name. */
 static bool has_whole_password(const struct pg_address *address, const char *where)
 {
     BL_AUTO_ARENA(arena);
@@ -145,7 +145,7 @@ static bool has_name(const char *hosts)
     return name;
 }
 
-/* True if all hosts of a list are. */
+/* True if all hosts of a list are local. */
 static bool all_local(const char *hosts)
 {
     struct bl_text rest = bl_text_from(hosts != NULL ? hosts : ""), host;
@@ -158,7 +158,7 @@ static bool all_local(const char *hosts)
     return local;
 }
 
-/* Returns the name of a service, whose file may name any server; NULL: none. */
+/* Returns the name of a service, or NULL. The file of a service may name any server. */
 static const char *service_of(const struct pg_address *address)
 {
     const char *service = pg_address_get(address, "service");
@@ -168,7 +168,7 @@ static const char *service_of(const struct pg_address *address)
 }
 
 /* Adds what libpq would take from the environment, so that it is checked and resolved like the
- * rest. A service comes first. */
+ * rest. A service takes precedence. */
 static void take_environment(struct pg_address *address)
 {
     static const char *const names[][2] = {{"host", "PGHOST"},
@@ -208,8 +208,8 @@ static int check_encryption(struct pg_address *address, struct bl_error *error)
 
 /* ---- Address ---- */
 
-/* What does not depend on the user: nothing that blocks, nothing that a pooler in transaction mode
- * loses. */
+/* Settings that an address cannot change. None of them blocks, and a pooler in transaction mode
+ * loses none of them. */
 static void set_ours(struct pg_address *address, bool reading, const char *application)
 {
     pg_address_set(address, "gssencmode", "disable");

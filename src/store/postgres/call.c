@@ -1,10 +1,10 @@
-/* Statements: parameters to the wire's binary form, and rows from it. */
+/* Statements: their parameters and rows in the binary format of the protocol. */
 #include <assert.h>
 #include <stdarg.h>
 
 #include "postgres.h"
 
-/* Types of the wire, and of arrays of them. */
+/* OIDs of types, and of their arrays. */
 struct pg_type {
     char letter;
     Oid element;
@@ -16,7 +16,7 @@ static const struct pg_type pg_types[] = {
     {'v', 1184, 1185}, {'s', 25, 1009}, {'t', 25, 1009},  {'b', 17, 1001}, {'j', 17, 1001},
 };
 
-/* Microseconds between 1970 and 2000, where times of the wire start. */
+/* Microseconds between 1970 and 2000, where times of the protocol start. */
 #define EPOCH_US ((int64_t)946684800 * 1000000)
 
 static const struct pg_type *find_type(char letter)
@@ -50,7 +50,7 @@ static uint64_t real_bits(double value)
     return bits;
 }
 
-/* Times of the wire have microseconds. */
+/* Times of the protocol are in microseconds. */
 static int64_t wire_time(int64_t wall_ns)
 {
     int64_t us = wall_ns / 1000 - (wall_ns % 1000 < 0);
@@ -112,7 +112,7 @@ void pg_array_add_optional(struct pg_array *array, struct bl_text text)
     array->count++;
 }
 
-/* Fills in the header: dimensions, whether there may be nulls, the type, the size, the first index. */
+/* Fills in the header: dimensions, whether there are nulls, type, size, first index. */
 static struct bl_text array_end(struct pg_array *array)
 {
     unsigned char *head = (unsigned char *)array->bytes.data;

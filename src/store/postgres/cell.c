@@ -1,5 +1,5 @@
-/* Cells of a session and the stored values. A write is one call, whose verdict says what was found;
- * one that is repeated after a lost answer finds its own effect. */
+/* Cells of a session and the stored values. A write is one call, whose verdict says what was found.
+ * A write that is repeated after a lost answer recognizes its own effect. */
 #include "postgres.h"
 
 static const struct store_write *cell_write_of(const struct store_job *job)

@@ -1,9 +1,9 @@
-/* Writes whose answer was lost. The server may receive them after all: before they are repeated, the
- * epoch of their session is raised, so that one which arrives late is refused. A commit is not
- * repeated if it took place.
+/* Writes whose answer was lost. The server may still receive them. Before they are repeated, the
+ * epoch of their session is raised, so that they are refused if they arrive late. A commit that
+ * took place is not repeated.
  *
- * Other writes of the same hold are on their way meanwhile, with the epoch from before. They are
- * given the present one when they are run. */
+ * Other writes of the same hold may be queued with the old epoch. They get the new one when they
+ * are run. */
 #include "postgres.h"
 
 struct pg_raised {
@@ -88,7 +88,7 @@ static int raise_epoch(struct pg_work *work, struct store_write *write, bool *re
     return code;
 }
 
-/* Looks for the turn of a commit whose fence is lost. */
+/* Looks for the turn of a commit after the fence was lost. */
 static int doubt_find_turn(struct pg_work *work, const struct store_write *write, bool *ret_there)
 {
     struct pg_call *call = pg_call_new(

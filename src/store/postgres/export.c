@@ -2,12 +2,12 @@
  *
  * An export reads the head of the session first: its row, and the last key of each table. Then it
  * reads pages up to those, each a job of its own, so that other readers come in between, and no
- * transaction is held open. What is behind the head never changes, except that receipts,
- * checkpoints and values are replaced: their newest content is exported.
+ * transaction is held open. Rows up to those keys never change, except that receipts, checkpoints
+ * and values are replaced: their newest content is exported.
  *
  * A page is as many rows as fit into PAGE_BYTES, but at least one. The server knows the sizes
- * without reading the bodies. Lines are written by a worker thread: to parse the bodies of a page
- * would hold up the loop. */
+ * without reading the bodies. Lines are written by a worker thread, because parsing the
+ * bodies of a page would hold up the loop. */
 #include "postgres.h"
 
 /* ---- Pages ---- */
@@ -117,7 +117,7 @@ const struct pg_operation pg_export_page = {.run = page_run};
 
 /* ---- The walk ---- */
 
-/* A walk, or that part of it which a worker thread needs. */
+/* The part of a walk that a worker thread needs. */
 struct export_walk {
     struct store_export export;
     struct bl_buffer lines;

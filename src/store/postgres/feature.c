@@ -106,7 +106,7 @@ static int take_feature_hold(struct pg_work *work, struct store_feature_hold *ho
     hold->grip = (struct store_feature_grip){store_row_integer(row, 1), ret_before->epoch + 1};
     hold->generation = store_row_count(row, 2);
     if (bl_text_equal(verdict, BL_TEXT("held"))) {
-        /* The server knows the fate of its worker by now. */
+        /* The server gave the feature away: the worker before has ended or is lost. */
         if (hold->owner.life != BL_OWNER_NONE)
             hold->owner.life = BL_OWNER_DEAD;
         return 0;
@@ -135,7 +135,7 @@ static int take_feature_lease(struct pg_work *work, struct store_feature_hold *h
         }
         pg_call_done(call);
     }
-    /* Others took it and died meanwhile. */
+    /* Each time, another process had taken it and died. */
     return code == BL_EAGAIN ? store_refuse_held_feature(hold, error) : code;
 }
 

@@ -1,5 +1,5 @@
-/* Holding a session. The lease is given by one call of the server; then the holder settles what a
- * dead one left, and loads the model's context. Nobody else can change the session meanwhile. */
+/* Holding a session. One call of the server grants the lease. Then the holder settles what a dead one
+ * left, and loads the model's context. No other process can change the session meanwhile. */
 #include "postgres.h"
 
 /* Columns of the answer: what was found, its counters for store_hold_take_counters, what a dead
@@ -312,7 +312,7 @@ static int run_hold(struct pg_work *work, struct store_job *job, struct bl_error
     if (code == 0)
         code = hold_load_context(work, hold, from, error);
     pg_call_done(call);
-    /* A hold that is repeated, or whose store is being closed, does without. */
+    /* Not if the hold is repeated, or the store is being closed. */
     if (code != 0 && code != BL_EPIPE && code != BL_ECANCELED)
         give_back(work, hold);
     return code;

@@ -165,7 +165,7 @@ static int import_run(struct pg_work *work, struct store_job *job, struct bl_err
     bool abandoned;
     import->look = BL_CONTAINER(job, struct store_look, job);
     bl_list_init(&import->calls);
-    /* The thread reads the job: it is waited for, whatever stops. */
+    /* The thread reads the job, so it is waited for even after a stop. */
     int code = bl_work_call(
         &(struct bl_work){.run = import_prepare, .drop = bl_free, .payload = import}, &abandoned);
     if (code == BL_ETHREADS)
@@ -184,5 +184,5 @@ static int import_run(struct pg_work *work, struct store_job *job, struct bl_err
     return code;
 }
 
-/* Without an answer, the session that is there may be another import's. */
+/* After a lost answer, a session with that id may come from another import. */
 const struct pg_operation pg_import = {.run = import_run, .once = true};

@@ -6,13 +6,13 @@
  *
  * Each transaction of a pipeline ends with a sync point. Only the server's message that it is ready,
  * which follows the sync point, is an answer: the rows before it are sent before the transaction
- * commits. A call without that message may have taken place or not. So is one whose connection stays
- * silent for too long: it is closed, since a wait for it would have no end. */
+ * commits. A call without that message may have taken place or not. A connection that stays silent
+ * for too long is closed, because waiting for it might never end. */
 #include <stdio.h>
 
 #include "postgres.h"
 
-/* Limit for the establishment of a connection. */
+/* Limit for connecting. */
 #define CONNECT_NS (5 * BL_NS_PER_S)
 
 /* ---- Errors ---- */
@@ -367,7 +367,7 @@ static int wait_for_server(struct pg_link *link, bool flushing)
     return code == BL_ETIMEDOUT && !bl_scope_stopped(outer) ? BL_EPIPE : code;
 }
 
-/* Nothing of a transaction without an answer is used. */
+/* Drops the results of transactions without an answer. */
 static void forget_unanswered(struct bl_list *calls)
 {
     BL_LIST_EACH (each, calls) {
@@ -482,7 +482,7 @@ bool pg_transient(const struct pg_call *call)
     return false;
 }
 
-/* True if a call failed only because of others at the same moment. */
+/* True if a call failed because of a conflict with another transaction. */
 static bool any_transient(const struct bl_list *calls)
 {
     BL_LIST_EACH (each, calls) {

@@ -1,4 +1,4 @@
-/* Reading sessions. The calls of one look are one pipeline, which sees one moment. */
+/* Reading sessions. The calls of a look are one pipeline, and see the same moment. */
 #include "postgres.h"
 
 /* Rows that are taken before other fibers run. */
@@ -96,7 +96,7 @@ static void look_read_summary(struct store_look *look, const struct store_row *r
     store_summary_add_holder(ret_summary, look, &lease);
 }
 
-/* Two hosts may have the same path: a directory is one of this host. */
+/* Two hosts may have the same path. A directory is one of this host. */
 static struct pg_call *look_call_list(struct pg_work *work, const struct store_look *look)
 {
     return pg_call_new(

@@ -1,7 +1,7 @@
 /* Design notes.
  *
  * Each connection is served by a fiber of its own, which runs one batch of jobs after another, and
- * outlives the stop of any caller: a job that has been sent is brought to an end. The calls of a
+ * is not stopped with a caller: a job that has been sent runs to its end. The calls of a
  * batch go out as one pipeline, each in a transaction of its own, so that one that is refused does
  * not fail the others; turns that begin or commit share one call, and one sync of the server's log.
  *
@@ -207,9 +207,8 @@ static void give_up(struct pg_store *store, struct store_job *job, const struct 
     pg_settle(job, BL_EUNKNOWN);
 }
 
-/* A claimed commit waits as long as this worker may still be sure of its lease; no caller waits
- * longer than a few seconds for anything else, and not at all for a server that has been gone for
- * that time. */
+/* A commit waits as long as this worker can be sure of its lease. Anything else waits for a few
+ * seconds, and not at all if the server has been gone for that long. */
 static uint64_t until_ns(const struct pg_store *store, const struct store_job *job)
 {
     bool claimed = job->operation == STORE_COMMIT || job->operation == STORE_COMPACT;
@@ -231,7 +230,7 @@ static void give_up_due(struct pg_store *store, struct bl_list *jobs, const stru
     }
 }
 
-/* The outcome of a job that must not be repeated is unknown. */
+/* Ends jobs that were sent and must not be repeated: their outcome is unknown. */
 static void settle_once(struct bl_list *jobs)
 {
     BL_LIST_EACH (link, jobs) {
@@ -381,7 +380,7 @@ static int pg_open(struct store_opening *opening, struct bl_error *error)
         pg_free(store);
         return code;
     }
-    /* It is shown to users from here on. */
+    /* From here on it is shown to users. */
     snprintf(opening->where, strlen(opening->where) + 1, "%s", store->address.shown);
     opening->state = store;
     return 0;
@@ -415,8 +414,8 @@ static int pg_serve(void *state, struct store_lane *writer, struct store_lane *r
     return code;
 }
 
-/* Tells the fleet that this worker holds nothing any more. It is only tidiness: if it fails, the
- * worker is lost. */
+/* Tells the fleet that this worker holds nothing any more. If that fails, another worker finds it
+ * lost after a while. */
 static void say_goodbye(struct pg_store *store)
 {
     BL_AUTO_ARENA(arena);

@@ -106,7 +106,7 @@ void pg_link_close(struct pg_link *link);
  * place or not. BL_ECANCELED: the running fiber was stopped; as before. */
 int pg_link_run(struct pg_link *link, struct bl_list *calls, struct bl_error *error);
 /* Runs the calls of one transaction, on an open link. As pg_link_run; also returns the first error of
- * a call. If the transaction failed only because of others, it is run again, PG_TRIES_MAX times. */
+ * a call. After a conflict with another transaction it is run again, at most PG_TRIES_MAX times. */
 int pg_link_ask_all(struct pg_link *link, struct bl_list *calls, const char *operation,
                     struct bl_error *error);
 /* The same for one call. */
@@ -117,7 +117,7 @@ int pg_failed(const struct pg_link *link, const struct pg_call *call, const char
               struct bl_error *error);
 /* Returns the SQLSTATE of a call; empty if it has none. */
 const char *pg_state(const struct pg_call *call);
-/* True if the answered call failed only because of others at the same moment: run it again. */
+/* True if the call failed because of a conflict with another transaction: run it again. */
 bool pg_transient(const struct pg_call *call);
 #define PG_TRIES_MAX 20
 
@@ -218,7 +218,7 @@ extern const struct pg_operation pg_begin, pg_commit, pg_reject, pg_note, pg_com
 /* Run all turns that begin, or commit, as one call; BL_EPIPE and BL_ECANCELED as above. */
 int pg_run_begins(struct pg_work *work, struct bl_list *jobs);
 int pg_run_commits(struct pg_work *work, struct bl_list *jobs);
-/* Sets the error of a write whose fence was refused, or for whose session there is no row. */
+/* Sets the error of a write whose fence was refused or whose session was deleted. */
 int pg_refuse_stale(struct pg_work *work, const struct store_write *write, struct bl_error *error);
 /* Takes the answer of a call whose only column says whether the fence holds. */
 int pg_take_fenced(struct pg_work *work, struct store_job *job, struct pg_call *call,
@@ -235,9 +235,9 @@ int64_t pg_journal_key(const struct store_write *write);
 
 /* ---- doubt.c ---- */
 
-/* Makes sure that writes without an answer do not take place any more, and settles those of them
- * that are commits. To be called before anything else is done with the jobs, as they get the present
- * epochs. A code: some are still in doubt, and nothing may be done with the jobs. */
+/* Makes sure that writes without an answer can no longer take place, settles the commits among them,
+ * and gives all jobs the present epochs. Call it first. If it fails, some jobs are still in doubt, and
+ * none may be run. */
 int pg_settle_doubts(struct pg_work *work, struct bl_list *jobs);
 /* Forgets the epoch of a hold that has ended. */
 void pg_doubt_forget(struct pg_store *store, uint64_t handle);

@@ -300,7 +300,7 @@ static int begin_again(struct pg_work *work, const struct store_write *write,
     return code != 0 ? code : BL_EAGAIN;
 }
 
-/* A commit that the server did not take, in this session. BL_EAGAIN: try it again. */
+/* Explains why the server did not take a commit. BL_EAGAIN: try it again. */
 static int turn_refuse_commit(struct pg_work *work, struct store_write *write,
                               struct bl_error *error)
 {

@@ -1,7 +1,7 @@
 -- Holding a session.
 
--- True if the claimant may take what `_owner` holds: nobody holds it, its worker is not at work, or it is the
--- claimant's own, left by a handle that is not open any more or asked for again by the same one.
+-- True if the claimant may take what `_owner` holds: nobody holds it, its worker has ended or is lost, or the claimant
+-- holds it itself, through a handle that is no longer open or the one that asks.
 create function belay.may_take(_owner text, _its_handle bigint, _me text, _handle bigint, _handles bigint[])
 returns boolean
 language sql stable set search_path = belay, pg_temp as $$
@@ -10,7 +10,8 @@ language sql stable set search_path = belay, pg_temp as $$
         else not exists (select 1 from worker where id = _owner and state in ('live', 'draining')) end;
 $$;
 
--- Null: there is a session with that id. One statement, so that all of it is of one moment.
+-- Copies a session with its turns, summary and values. Null: the id is in use. It is one statement, so that all
+-- parts of the copy are of one moment.
 create function belay.copy_session(_from bigint, _id text, _host text, _now timestamptz) returns bigint
 language plpgsql set search_path = belay, pg_temp as $$
 declare
@@ -35,7 +36,7 @@ begin
     return _to;
 end $$;
 
--- Finds the session that the options name, or makes it. `verdict`: found, made, missing, none (newest),
+-- Finds or makes the session that the options name. `verdict`: found, made, missing, none (newest),
 -- other_session, other_prompt (request).
 create function belay.find_or_make(_id text, _newest boolean, _must boolean, _host text, _directory text,
     _request text, _digest bytea, _title text, _agent_of text, _agent_turn text, _persona text, _made text,
@@ -72,16 +73,16 @@ begin
         values (found_id, _now, _now, _host, coalesce(_directory, ''), _title, _agent_of, _agent_turn, _persona)
         on conflict (id) do nothing returning key into found_key;
     verdict := 'made';
-    if found_key is null then -- made by another worker at the same moment
+    if found_key is null then -- another worker has just made it
         select key into found_key from session where id = found_id;
         verdict := 'found';
     end if;
 end $$;
 
--- One row: what was found and whether it is held now (`held`), else why not; the holder before; the context, which
--- begins with turn 0 if there can be none, as the session was made. Asked for again by the same handle, it changes
--- nothing and answers the same. A request that comes late, when a younger handle of its worker has held the session
--- or its own has released it, is `busy`.
+-- Returns one row: the session and whether it is held now (`held`), or why not; the holder before; the first turn of
+-- the context, 0 for a new session, which has none. If the same handle asks again, nothing changes and the answer is
+-- the same. A request that arrives late is `busy`: a newer handle of its worker has held the session, or its own
+-- handle has released it.
 create function belay.hold(_me text, _handle bigint, _handles bigint[], _dead text[], _id text, _newest boolean,
     _must boolean, _fork boolean, _host text, _directory text, _run text, _request text, _digest bytea, _title text,
     _agent_of text, _agent_turn text, _persona text, _made text, _now timestamptz,
@@ -112,11 +113,11 @@ begin
     if _fork and not exists (select 1 from session where id = _made) then
         held_key := copy_session(held_key, _made, _host, _now);
         held_id := _made;
-    elsif _fork then -- asked for again
+    elsif _fork then -- a repeated request
         select key, id into held_key, held_id from session where id = _made;
     end if;
     select * into _row from session where key = held_key for no key update;
-    if not found then -- deleted at the same moment
+    if not found then -- it has just been deleted
         verdict := 'gone';
         return;
     end if;

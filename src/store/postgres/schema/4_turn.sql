@@ -1,7 +1,7 @@
--- Writes of a held session. Each first locks the session's row by owner and epoch; what is refused changes
+-- Writes to a held session. Each write first locks the session's row by owner and epoch. A refused write changes
 -- nothing.
 
--- A sum of figures that come from providers, limited to what the column can hold.
+-- Adds figures reported by providers. The sum is limited to what the column can hold.
 create function belay.add(_a bigint, _b bigint) returns bigint
 language sql immutable as $$
     select _a + least(_b, 9223372036854775807 - _a);
@@ -14,16 +14,16 @@ begin
     if _events is not null and not exists (select 1 from journal where session = _key and key = _journal) then
         insert into journal (session, key, run, lines) values (_key, _journal, _run, _events);
     end if;
-    -- A run's receipt may be written twice: with its turn, and again at the end of the run with more content.
+    -- The receipt of a run may be written twice: with its turn, and at the end of the run with more content.
     if _receipt is not null then
         insert into receipt (session, id, scope, body) values (_key, _receipt_id, _scope, _receipt)
             on conflict (session, id) do update set body = excluded.body, scope = excluded.scope;
     end if;
 end $$;
 
--- Of turns that begin or commit together, each session is found by its key, however few rows the planner expects:
--- `is not distinct from` keeps it from the index by owner, which has the rows of all. Going through them for each
--- turn would take longer than the commit.
+-- The next two functions must find each session by its key. `is not distinct from` keeps the planner from the index
+-- by owner, which it might choose if it expects few rows: all sessions of the worker are in it, and scanning them for
+-- every turn would take longer than the commit.
 
 -- Begins turns of any number of this worker's sessions. Returns the keys of those that began.
 create function belay.begin_turns(_me text, _keys bigint[], _epochs bigint[], _ids text[], _runs text[],
@@ -41,8 +41,8 @@ begin
             returning s.key;
 end $$;
 
--- Commits turns of any number of this worker's sessions. A key that is returned is committed; one that is not
--- was refused and changed nothing.
+-- Commits turns of any number of this worker's sessions. Returns the keys of those that were committed. The others
+-- were refused, and nothing of them was changed.
 create function belay.commit_turns(_me text, _keys bigint[], _epochs bigint[], _expect bigint[], _ids text[],
     _runs text[], _interrupted boolean[], _ended timestamptz[], _input bigint[], _output bigint[],
     _spent_input bigint[], _spent_output bigint[], _cost float8[], _cost_max float8[], _cost_unknown boolean[],
@@ -53,7 +53,8 @@ set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as
 begin
     perform durable(true);
     perform 1 from session s where s.key = any (_keys) order by s.key for no key update;
-    -- The bodies pass through once: a join of what was updated with what came in would copy them for each pair.
+    -- The update returns the input with each row, so that the bodies are copied once. Joining the updated rows to the
+    -- input again would copy them for every pair.
     return query
         with s as (
             update session s
@@ -88,9 +89,9 @@ begin
         select its_key from s;
 end $$;
 
--- Raises the epoch before writes without an answer are repeated, so that they are refused if they still arrive.
--- Waits for the row, and reads it as it is then. The hold keeps the row, whatever its epoch is meanwhile. No row:
--- the fence is lost.
+-- Called before writes that got no answer are repeated. Raises the epoch, so that the first ones are refused if they
+-- arrive later. Waits for the lock of the session's row, and reads it as it is then. The handle still holds the session
+-- if its epoch was raised since. No row: the fence is lost.
 create function belay.in_doubt(_me text, _key bigint, _handle bigint, _epoch bigint, out newest_turn text,
     out new_epoch bigint) returns setof record
 language sql security definer set search_path = belay, pg_temp as $$
@@ -98,7 +99,7 @@ language sql security definer set search_path = belay, pg_temp as $$
         returning last_turn, epoch;
 $$;
 
--- Ends the attempt without a turn; records one that was never begun, and adds the result to one whose commit
+-- Ends an attempt without a turn. Also records an attempt that never began, and adds the result to one whose commit
 -- was voided.
 create function belay.reject_turn(_me text, _key bigint, _epoch bigint, _durable boolean, _run text, _journal bigint,
     _events bytea, _receipt_id text, _scope text, _receipt bytea, _id text, _ended timestamptz, _spent_input bigint,
@@ -138,7 +139,7 @@ begin
     return true;
 end $$;
 
--- Compacts outside of a turn; once, by its key in the journal.
+-- Compacts outside of a turn. A repeated call finds its key in the journal and changes nothing.
 create function belay.compact(_me text, _key bigint, _epoch bigint, _durable boolean, _run text, _journal bigint,
     _events bytea, _receipt_id text, _scope text, _receipt bytea, _ended timestamptz, _input bigint, _output bigint,
     _spent_input bigint, _spent_output bigint, _cost float8, _cost_max float8, _cost_unknown boolean,

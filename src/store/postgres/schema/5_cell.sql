@@ -1,6 +1,6 @@
--- Cells of a held session. Each write first locks the session's row. Its verdict: done, stale (the fence is lost),
--- used, missing or ended; `known` is the digest or the end of the cell that is there. A cell that has not ended can
--- change, and it ends once. `_again`: an earlier try has no answer, and may have done it.
+-- Cells of a held session. Each write first locks the session's row. Its verdict is done, stale (the fence is lost),
+-- used, missing or ended; `known` is the digest or the end of the existing cell. A cell can change until it ends, and
+-- ends once. `_again`: an earlier attempt got no answer and may have succeeded.
 
 create function belay.admit_cell(_me text, _key bigint, _epoch bigint, _durable boolean, _again boolean, _id text,
     _created timestamptz, _deadline_ms bigint, _pid bigint, _pid_started bigint, _digest bytea,
@@ -33,7 +33,7 @@ begin
     end if;
 end $$;
 
--- Removes a cell of which no caller knows and that has decided nothing.
+-- Removes a cell that no caller knows about and that has no outcome.
 create function belay.withdraw_cell(_me text, _key bigint, _epoch bigint, _durable boolean, _id text,
     out verdict text, out known bytea)
 language plpgsql security definer set search_path = belay, pg_temp as $$
@@ -58,7 +58,7 @@ begin
     end if;
 end $$;
 
--- Says why a cell was not changed.
+-- Explains why a cell was not changed.
 create function belay.refuse_cell(_key bigint, _id text, out verdict text, out known bytea)
 language plpgsql set search_path = belay, pg_temp as $$
 begin
@@ -83,7 +83,7 @@ begin
     end if;
 end $$;
 
--- Sets values in their order; one without a body is deleted.
+-- Sets values in the given order. A value without a body is deleted.
 create function belay.put_values(_key bigint, _names bytea[], _bodies bytea[]) returns void
 language plpgsql set search_path = belay, pg_temp as $$
 begin
@@ -97,7 +97,7 @@ begin
     end loop;
 end $$;
 
--- `_stopped`: id of the receipt in the end. The receipt beside it may be null.
+-- `_stopped`: id of the receipt that the end names. `_receipt` may be null.
 create function belay.end_cell(_me text, _key bigint, _epoch bigint, _durable boolean, _id text,
     _yielded_generation bigint, _generation bigint, _completed boolean, _ended timestamptz, _yielded bytea,
     _terminal bytea, _stopped text, _names bytea[], _bodies bytea[], _receipt_id text, _scope text, _receipt bytea,
@@ -122,9 +122,10 @@ begin
     verdict := 'done';
 end $$;
 
--- Replaces an ended cell by its tombstone, and deletes tombstones: the oldest keys first, if they are more than
--- `_most` or were buried before `_before`, some at a time. The row of their number is locked last: whoever holds
--- it waits for nothing. A tombstone that another transaction is deleting is passed over.
+-- Replaces an ended cell with its tombstone. Then deletes old tombstones, lowest key first: those above the limit
+-- `_most`, and those buried before `_before`, at most 1,024 in one call. Tombstones that another transaction is
+-- deleting are skipped. The row with their number is locked last, so that the transaction that has it waits for no
+-- other lock.
 create function belay.bury_cell(_me text, _key bigint, _epoch bigint, _durable boolean, _again boolean, _id text,
     _now timestamptz, _most bigint, _before timestamptz, out verdict text, out known bytea)
 language plpgsql security definer set search_path = belay, pg_temp as $$

@@ -1,10 +1,9 @@
--- Features: their lease, records and events. A write first locks the feature's row by owner and epoch; what is
--- refused changes nothing.
+-- Features: their lease, records and events. Each write first locks the feature's row by owner and epoch. A refused
+-- write changes nothing.
 
--- One row: what was found and whether it is held now (`held`), else why not (`missing`, `busy`); the lease before,
--- whose owner is null if it was not held. Asked for again by the same handle, it changes nothing and answers the
--- same. A request that comes late, when a younger handle of its worker has held the feature or its own has released
--- it, is `busy`.
+-- Returns one row: the feature and whether it is held now (`held`), or why not (`missing`, `busy`, `unregistered`);
+-- the lease before, whose owner is null if it was not held. If the same handle asks again, nothing changes and the
+-- answer is the same. A request that arrives late is `busy`, as in belay.hold.
 create function belay.hold_feature(_me text, _handle bigint, _handles bigint[], _dead text[], _must boolean,
     _host text, _repository text, _id text, _name text, _run text, _now timestamptz,
     out verdict text, out held_key bigint, out its_generation bigint, out before_epoch bigint, out before_owner text,
@@ -66,9 +65,9 @@ language sql set search_path = belay, pg_temp as $$
     select * from feature where key = _key and owner = _me and epoch = _epoch for no key update;
 $$;
 
--- Writes records of the newest generation (json null: deleted) and adds events. Returns the generation; null: it
--- is refused. A write that was done under this epoch is not done again: its number is kept, and one that is too old
--- to be kept was done, since the client sends writes in their order, and repeats only those of its last batch.
+-- Writes records of the newest generation (json null: deleted) and adds events. Returns the generation; null: the
+-- write is refused. Each write takes place once under an epoch: its number is kept. A number too old to be kept belongs
+-- to a write that took place, because the client sends writes in order and repeats only its last batch.
 create function belay.write_feature(_me text, _key bigint, _epoch bigint, _durable boolean, _number bigint,
     _new boolean, _now timestamptz, _names text[], _runs text[], _receipts text[], _ended boolean[], _json bytea[],
     _events bytea[]) returns bigint
@@ -95,7 +94,7 @@ begin
     update feature set updated = greatest(updated, _now), generation = generation + _new::int,
             events = events + cardinality(_events)
         where key = _key returning generation into _generation;
-    -- The last of several records with the same name counts.
+    -- Of several records with the same name, the last one counts.
     with g as (
         select distinct on (name) * from unnest(_names, _runs, _receipts, _ended, _json)
             with ordinality as g (name, run, receipt, ended, json, place) order by name, place desc),

@@ -1,8 +1,8 @@
--- Tasks of other protocols. A statement that matches only a working task ends it, so it ends once. An ended task
--- never changes, and is deleted when it has expired. `_again`: an earlier try has no answer, and may have done it.
+-- Tasks of other protocols. Only a working task can be ended, so it ends once. An ended task never changes, and is
+-- deleted when it has expired. `_again`: an earlier attempt got no answer and may have succeeded.
 
--- Deletes the task if it has expired, and some others that have: results may be large, and a caller is waiting.
--- Those that another transaction is deleting are passed over.
+-- Deletes the task if it has expired, and at most 256 other expired tasks: results may be large, and a caller is
+-- waiting. Tasks that another transaction is deleting are skipped.
 create function belay.expire_tasks(_id text, _now timestamptz) returns void
 language plpgsql security definer set search_path = belay, pg_temp as $$
 begin
@@ -11,7 +11,7 @@ begin
         select key from task where expires <= _now order by expires limit 256 for update skip locked));
 end $$;
 
--- Verdict: done, used, or lost: the caller is no worker that is at work.
+-- Verdict: done, used, or lost (the caller is not a live worker).
 create function belay.begin_task(_me text, _durable boolean, _again boolean, _now timestamptz, _id text, _kind text,
     _session text, _created timestamptz) returns text
 language plpgsql security definer set search_path = belay, pg_temp as $$
@@ -51,7 +51,7 @@ begin
     return case when not found then 'missing' when _again and _same then 'done' else 'ended' end;
 end $$;
 
--- Ends a task whose owner was found lost, unless it has ended meanwhile.
+-- Ends a task whose owner is lost, unless it has ended since.
 create function belay.fail_task(_durable boolean, _key bigint, _now timestamptz, _expires timestamptz) returns void
 language plpgsql security definer set search_path = belay, pg_temp as $$
 begin

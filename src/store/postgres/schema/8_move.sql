@@ -1,8 +1,8 @@
 -- Importing, copying and deleting sessions.
 
--- Returns the key of a session that this transaction has made. Imports write only into such a session: one that
--- is there already has a row of another transaction, unless this one has held it, which raises its epoch, or
--- has stopped it.
+-- Returns the key of a session that this transaction has made: imports write into no other. The row of an older
+-- session was written by another transaction, or was changed by this one when it held the session, which raises the
+-- epoch, or stopped it.
 create function belay.made(_id text) returns bigint
 language plpgsql set search_path = belay, pg_temp as $$
 declare
@@ -52,7 +52,7 @@ language sql security definer set search_path = belay, pg_temp as $$
             _cost_unknown, _receipt, _prompt, _result);
 $$;
 
--- Adds events or a receipt; what is null is not added. Keys of imported events are below those of any epoch.
+-- Adds events or a receipt; either may be null. Keys of imported events are below those of any epoch.
 create function belay.put_beside(_session text, _run text, _journal bigint, _events bytea, _receipt_id text,
     _scope text, _receipt bytea) returns void
 language sql security definer set search_path = belay, pg_temp as $$
@@ -84,7 +84,7 @@ language sql security definer set search_path = belay, pg_temp as $$
     insert into cell_tombstone (session, id, buried, digest) values (made(_session), _id, _buried, _digest);
 $$;
 
--- Ends an import. The number of tombstones comes last: its row is locked up to the end of the transaction.
+-- Ends an import. The number of tombstones is changed last, because its row stays locked until the transaction ends.
 create function belay.put_totals(_session text, _input bigint, _output bigint, _spent_input bigint,
     _spent_output bigint, _cost float8, _cost_max float8, _cost_unknown boolean) returns void
 language plpgsql security definer set search_path = belay, pg_temp as $$
@@ -100,8 +100,7 @@ begin
     update tombstones set count = count + _tombstones where _tombstones > 0;
 end $$;
 
--- Copies a session. `used`: another one has that id; a copy that is asked for again is found by its parent and
--- its time.
+-- Copies a session. `used`: another session has that id. A repeated call recognizes its copy by parent and time.
 create function belay.fork_session(_from text, _id text, _host text, _now timestamptz, _again boolean) returns text
 language plpgsql security definer set search_path = belay, pg_temp as $$
 declare
@@ -119,8 +118,8 @@ begin
     return 'used';
 end $$;
 
--- Deletes a session and those of the sub-agents below it. One row: `deleted`, `missing`, or `busy` and what holds
--- one of them. Names from an import may form cycles.
+-- Deletes a session and those of the sub-agents below it. Returns one row: `deleted`, `missing`, or `busy` with the
+-- holder of one of them. The sub-agents of imported sessions may form cycles.
 create function belay.delete_session(_id text, _dead text[], out verdict text, out held_id text, out held_epoch bigint,
     out held_owner text, out held_handle bigint, out held_pid bigint, out held_started bigint,
     out held_since timestamptz, out held_until timestamptz, out held_host text, out held_boot text,
