@@ -34,10 +34,10 @@ void place_make_pooled(struct place *place);
 void place_remove(struct place *place); /* with all its contents */
 /* The same for its database alone. */
 void place_drop_database(struct place *place);
-/* Of a place with a proxy: the next call of that function is made, and its answer lost. */
+/* At a place with a proxy: the next call of that function takes effect, and its answer is lost. */
 void place_lose_answer(const struct place *place, const char *function);
-/* The connection is cut before the next call of that function, which arrives after its repetition:
- * sleep for PLACE_LATE_NS to be sure. */
+/* The connection is cut at the next call of that function, and the call arrives later, after it was
+ * repeated. Sleep for PLACE_LATE_NS until it has arrived. */
 void place_deliver_late(const struct place *place, const char *function);
 #define PLACE_LATE_NS (500 * MS)
 

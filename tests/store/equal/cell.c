@@ -158,8 +158,8 @@ void act_cells(struct side *side)
 
 /* ---- Tasks ---- */
 
-/* Whether an owner on another host is at work, a file assumes and a database knows: all stores are
- * on one host. */
+/* Only stores of one host are used here: of an owner on another host, a file assumes that it is
+ * alive, and a database knows. */
 
 static const char *const task_ids[] = {"task_1", "task_2", "task_3", "J\xc3\xb6rg", ""};
 

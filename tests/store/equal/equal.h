@@ -1,9 +1,9 @@
-/* One of two stores that get the same random operations: a side. It draws what to do from a seed of
- * its own, the same as the other's, and says what came back. As long as both say the same, they do
- * the same.
+/* A side: one of two stores that get the same random operations. Each side chooses them with a random
+ * generator of its own, from the same seed, and writes what it gets to a log. The logs must be equal;
+ * as long as they are, both sides choose the same operations.
  *
- * In a database a directory and a feature belong to the host that uses them. So a store of the other
- * host uses a directory of its own, copies no sessions, and holds no features. */
+ * In a database, directories and features belong to a host. So the store of the other host uses a
+ * directory of its own, copies no sessions, and holds no features. */
 #ifndef BELAY_TESTS_STORE_EQUAL_H
 #define BELAY_TESTS_STORE_EQUAL_H
 
@@ -39,8 +39,8 @@ struct side {
     char made[MADE_MAX][STORE_SESSION_ID_SIZE]; /* ids that the store has made, newest last */
     unsigned made_count;
     unsigned steps;
-    struct bl_buffer said;
-    struct bl_buffer exported; /* the last export: imported again */
+    struct bl_buffer said;     /* the log */
+    struct bl_buffer exported; /* the last export, which an import uses */
 };
 
 /* Returns a random number below `limit`. */
@@ -49,8 +49,9 @@ unsigned pick(struct side *side, unsigned limit);
 bool chance(struct side *side, unsigned percent);
 #define PICK_OF(side, array) ((array)[pick(side, BL_COUNT(array))])
 
+/* Writes to the log, as do the next three. */
 void say(struct side *side, const char *format, ...) BL_PRINTF(2, 3);
-/* Says the code and the error. Returns the code. */
+/* Writes the code and the error. Returns the code. */
 int say_code(struct side *side, int code, const struct bl_error *error);
 void say_text(struct side *side, const char *name, struct bl_text text);
 void say_time(struct side *side, const char *name, int64_t wall_ns);
@@ -62,7 +63,7 @@ extern const char *const equal_directories[2];
 const char *some_session(struct side *side);
 /* Returns a store that is open for writing, or with `near` one of those on the first host. */
 int some_store(struct side *side, bool near);
-/* Returns a slot in use. NULL, and says so: there is none. */
+/* Returns a slot in use. NULL, which is written to the log: there is none. */
 struct slot *some_slot(struct side *side);
 
 /* session.c */
@@ -95,7 +96,7 @@ void act_feature_steal(struct side *side);
 void act_feature_load(struct side *side);
 void act_feature_events(struct side *side);
 void act_feature_list(struct side *side);
-/* Says all features with their records. */
+/* Writes all features with their records to the log. */
 void say_all_features(struct side *side);
 /* look.c */
 void act_list(struct side *side);
@@ -108,7 +109,7 @@ void act_import(struct side *side);
 void act_fork(struct side *side);
 void act_delete(struct side *side);
 void act_read_only(struct side *side);
-/* Says all sessions, with their exports, and all features. */
+/* Writes all sessions, with their exports, and all features to the log. */
 void say_everything(struct side *side);
 
 #endif

@@ -1,6 +1,6 @@
-/* W1: random operations give the same in a file and in a database: codes, errors, what is read, and
- * in the end the whole contents. Left out is what a store makes itself: its address, ids that it
- * makes, and the time at which it wrote. */
+/* W1: random operations give the same results in a file and in a database: codes, errors, what is
+ * read, and in the end the whole contents. What a store generates is not compared: its address, new
+ * ids, and the times of its writes. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ void keep_made(struct side *side, const char *id)
         bl_text_into(side->made[side->made_count++ % MADE_MAX], sizeof side->made[0], id);
 }
 
-/* ---- The log of both sides ---- */
+/* ---- The log of a side ---- */
 
 void say(struct side *side, const char *format, ...)
 {
@@ -81,7 +81,7 @@ void say_text(struct side *side, const char *name, struct bl_text text)
     bl_buffer_append(&side->said, text);
 }
 
-/* Before 2015 it is a time that the test has made. */
+/* Times before 2015 come from the test. */
 void say_time(struct side *side, const char *name, int64_t wall_ns)
 {
     if (wall_ns > INT64_C(1420000000) * (int64_t)BL_NS_PER_S)
@@ -100,7 +100,7 @@ int say_code(struct side *side, int code, const struct bl_error *error)
     return code;
 }
 
-/* ---- What a store makes itself ---- */
+/* ---- What a store generates ---- */
 
 struct words {
     struct bl_arena arena;
@@ -292,7 +292,7 @@ struct equal {
     struct words words[2];
 };
 
-/* Compares what both have said since their last step. */
+/* Compares what both have written since their last step. */
 static bool say_same(struct equal *equal, const size_t *from)
 {
     struct bl_buffer plain[2];

@@ -3,7 +3,7 @@
 
 #include "helpers.h"
 
-FORM_TEST(a_new_session_needs_no_id_that_exists)
+FORM_TEST(must_exist_without_an_id_creates_a_session)
 {
     struct bl_store *store = store_at(place);
     struct holding holding;
@@ -39,7 +39,7 @@ static bool title_is(struct bl_store *store, const char *id, struct bl_text prom
     return same;
 }
 
-FORM_TEST(bytes_of_a_prompt_that_are_no_text_are_replaced_in_the_title)
+FORM_TEST(bytes_that_are_not_text_are_replaced_in_titles)
 {
     struct bl_store *store = store_at(place);
     const struct bl_text bytes = BL_TEXT("a\xff\xfe b\0c \xc3\xa4\nnext");
@@ -81,7 +81,7 @@ FORM_TEST(summary_of_a_session_without_turns_is_its_context)
     bl_store_close(store);
 }
 
-FORM_TEST(prompt_of_an_attempt_is_that_of_a_result_with_half_a_character)
+FORM_TEST(prompt_of_an_attempt_is_read_from_a_result_with_half_a_character)
 {
     BL_AUTO_ARENA(arena);
     struct bl_store *store = store_at(place);
@@ -122,9 +122,9 @@ FORM_TEST(session_whose_context_cannot_be_read_is_not_held)
     bl_store_close(store);
 }
 
-SUITE(equal_found, FORM_UNITS(a_new_session_needs_no_id_that_exists),
-      FORM_UNITS(bytes_of_a_prompt_that_are_no_text_are_replaced_in_the_title),
+SUITE(equal_found, FORM_UNITS(must_exist_without_an_id_creates_a_session),
+      FORM_UNITS(bytes_that_are_not_text_are_replaced_in_titles),
       FORM_UNITS(checkpoint_without_a_name_is_exported),
       FORM_UNITS(summary_of_a_session_without_turns_is_its_context),
-      FORM_UNITS(prompt_of_an_attempt_is_that_of_a_result_with_half_a_character),
+      FORM_UNITS(prompt_of_an_attempt_is_read_from_a_result_with_half_a_character),
       FORM_UNITS(session_whose_context_cannot_be_read_is_not_held));

@@ -37,7 +37,7 @@ void act_list(struct side *side)
     struct bl_error error = {0};
     struct bl_store_summary summary = {0};
     int store = (int)pick(side, STORES);
-    /* A directory is one of the host that lists it, in a database. */
+    /* In a database, a list has only the directories of its own host. */
     const char *directory = equal_directories[0];
     bool all = chance(side, 60) || store == OTHER_HOST, agents = chance(side, 50);
     unsigned limit = pick(side, 4);
@@ -200,7 +200,7 @@ void act_import(struct side *side)
     bool renamed = chance(side, 70), cut = chance(side, 10);
     struct bl_text lines = bl_buffer_text(&side->exported);
     unsigned where = pick(side, 1000);
-    /* A part of it, or a damaged byte, is refused. */
+    /* An incomplete or damaged export is refused. */
     if (cut)
         lines = bl_arena_text(&arena, (struct bl_text){lines.data, lines.size * where / 1000});
     if (cut && lines.size > 0 && chance(side, 50))

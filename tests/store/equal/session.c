@@ -66,7 +66,7 @@ static void equal_release(struct slot *slot)
     *slot = (struct slot){.turn = slot->turn};
 }
 
-/* An empty slot has a session to hold; one in use is released. */
+/* Holds a session in the slot, after releasing the one that is there. */
 static int hold_slot(struct side *side, struct slot *slot, int store,
                      const struct bl_store_hold_options *options)
 {
@@ -131,8 +131,8 @@ void act_renew(struct side *side)
         say_code(side, bl_store_renew(slot->holding.held, &error), &error);
 }
 
-/* The holder of a session seems to have died when its machine was restarted, and another store
- * takes the session: from here on the slot's own writes are those of a ghost. */
+/* Changes the holder of a session to a process from before a restart of its machine, and lets another
+ * store take the session: from then on the slot's writes are those of a former holder. */
 void act_steal(struct side *side)
 {
     BL_AUTO_ARENA(arena);

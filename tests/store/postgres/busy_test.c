@@ -1,10 +1,10 @@
-/* Operations that the server fails because of others at the same moment: they are run again. */
+/* Operations that fail because of a conflict with another transaction: they are repeated. */
 #include "helpers.h"
 
-/* The failures of a real server are rare. Here the first FAULTS statements of a round fail that
- * write a row of some tables, or read one after `faulty_reads`. Which of them have failed is known
- * by advisory locks: a transaction that is rolled back keeps them, and a reading one may take them.
- * Statements of the test itself do not fail. */
+/* Real conflicts are rare. Here the first FAULTS statements of a round fail that write a row of some
+ * tables, or read one after `faulty_reads`. Each failure takes an advisory lock, so that the next
+ * statement knows of it: a rollback keeps these locks, and a transaction that only reads may take
+ * them. Statements of the test itself do not fail. */
 #define FAULTS "3"
 
 static const char faulty_writes[] =
@@ -14,13 +14,12 @@ static const char faulty_writes[] =
     " for _fault in 1 .. " FAULTS " loop if not exists (select 1 from pg_locks where locktype ="
     " 'advisory' and classid = _round and objid = _fault) then"
     " perform pg_advisory_lock(_round, _fault);"
-    " raise 'at the same moment' using errcode = 'serialization_failure'; end if; end loop;"
+    " raise 'a conflict with others' using errcode = 'serialization_failure'; end if; end loop;"
     " return true; end $$;"
     " create function fault_row() returns trigger language plpgsql as $$ begin"
     " perform belay.fault(); return case tg_op when 'DELETE' then old else new end; end $$;"
-    " do $$ declare _table text; begin foreach _table in array"
-    " array['session', 'run', 'turn', 'attempt', 'feature', 'feature_record', 'task', 'worker'] "
-    "loop"
+    " do $$ declare _table text; begin foreach _table in array array['session', 'run', 'turn',"
+    " 'attempt', 'feature', 'feature_record', 'task', 'worker'] loop"
     " execute format('create trigger fault before insert or update or delete on %I for each row"
     " when (current_setting(''application_name'') <> ''belay-test'') execute function fault_row()',"
     " _table); end loop; end $$";
@@ -40,12 +39,13 @@ static void begin_round(const struct place *place)
 #define CHECK_ROUND(place, code)                                                                   \
     do {                                                                                           \
         CHECK_EQUAL(code, 0);                                                                      \
-        CHECK_EQUAL(ask_integer(place, "select count(*) from pg_locks where locktype = 'advisory'" \
-                                       " and classid = (select number from round)"),               \
-                    3);                                                                            \
+        CHECK_EQUAL(ask_integer(place, "select (count(*) = " FAULTS ")::int from pg_locks where"   \
+                                       " locktype = 'advisory' and classid ="                      \
+                                       " (select number from round)"),                             \
+                    1);                                                                            \
     } while (0)
 
-POSTGRES_TEST(writes_that_fail_because_of_others_are_repeated)
+POSTGRES_TEST(writes_are_repeated_after_serialization_failures)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -92,7 +92,7 @@ POSTGRES_TEST(writes_that_fail_because_of_others_are_repeated)
     bl_store_close(store);
 }
 
-POSTGRES_TEST(reads_that_fail_because_of_others_are_repeated)
+POSTGRES_TEST(reads_are_repeated_after_serialization_failures)
 {
     struct bl_store *store = store_at(place);
     struct bl_arena arena = {0};
@@ -126,5 +126,5 @@ POSTGRES_TEST(reads_that_fail_because_of_others_are_repeated)
     bl_store_close(store);
 }
 
-SUITE(pg_busy, cmocka_unit_test(writes_that_fail_because_of_others_are_repeated),
-      cmocka_unit_test(reads_that_fail_because_of_others_are_repeated));
+SUITE(pg_busy, cmocka_unit_test(writes_are_repeated_after_serialization_failures),
+      cmocka_unit_test(reads_are_repeated_after_serialization_failures));

@@ -202,7 +202,7 @@ enum {
 };
 
 /* The epoch is raised under writes that are queued. */
-PROXY_TEST(cells_go_on_while_a_commit_is_in_doubt)
+PROXY_TEST(cells_continue_while_a_commit_is_in_doubt)
 {
     struct bl_store *store = store_at(place);
     struct one_cell cells[CELLS];
@@ -295,5 +295,5 @@ SUITE(pg_cell, cmocka_unit_test(cell_writes_whose_answer_is_lost_take_place_once
       cmocka_unit_test(cell_write_that_arrives_late_changes_nothing),
       cmocka_unit_test(begin_that_arrives_late_begins_nothing),
       cmocka_unit_test(note_whose_answer_is_lost_is_written_once),
-      cmocka_unit_test(cells_go_on_while_a_commit_is_in_doubt),
+      cmocka_unit_test(cells_continue_while_a_commit_is_in_doubt),
       cmocka_unit_test(burials_of_many_sessions_keep_the_count));

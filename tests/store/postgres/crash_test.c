@@ -1,4 +1,4 @@
-/* A server that crashes under committing workers, and sessions that are wanted by several hosts. */
+/* A server that crashes under committing workers, and a session that two hosts open at once. */
 #include <postgres.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,18 +20,22 @@ struct crash_worker {
     uint64_t longest_ns;
 };
 
-/* Holds the session until it works: the server may be down. */
+/* Tries to hold the session until it succeeds: the server may be down. */
 static bool hold_again(struct crash_worker *worker, struct bl_store *store, struct holding *holding)
 {
     char id[16];
     snprintf(id, sizeof id, "s-%u", worker->number);
-    for (int tries = 0; tries < 300; tries++) {
-        if (hold(holding, store, id) == 0)
-            return true;
+    int code = hold(holding, store, id);
+    for (int tries = 1; code != 0 && tries < 300; tries++) {
         release(holding);
         bl_sleep(20 * MS);
+        code = hold(holding, store, id);
     }
-    return CHECK(false);
+    if (code != 0) {
+        fprintf(stderr, "session %s cannot be held again: %s\n", id, holding->error.message);
+        release(holding);
+    }
+    return CHECK_EQUAL(code, 0);
 }
 
 static int commit_until_over(void *argument)
