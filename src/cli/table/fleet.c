@@ -49,7 +49,8 @@ const struct cli_command cli_fleet_command = {
         "at the same time. `fleet init` creates its schema; then `--store` and BELAY_STORE of "
         "every command take its address.",
     .detail = "libpq 14 or newer must be installed, and the server must be PostgreSQL 13 or newer. "
-              "A server on another machine must have a certificate that the client can verify.",
+              "A server on another machine, and any server that a service file names, must have a "
+              "certificate that the client can verify (`sslmode=verify-full`).",
     .verbs = fleet_verbs,
     .verb_at = offsetof(struct fleet_work, verb),
     .options = fleet_options,
