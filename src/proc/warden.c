@@ -26,78 +26,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "parts.h"
+#include "held.h"
 
-/* The longest time that a warden needs after the grace period: its own second of killing, on a slow
- * machine. */
-#define PROOF_NS_MAX (10 * BL_NS_PER_S)
-/* Time for an answer after the grace period, and the interval of the checks that follow. */
-#define ANSWER_NS (100 * BL_NS_PER_MS)
-/* Number of checks after SIGKILL. */
-#define KILLED_LOOKS 10
-#define TAKEOVER_NS  (500 * BL_NS_PER_MS)
-#define COMMAND_NS   (2 * BL_NS_PER_S)
 /* A warden with more unread bytes than this does not read. No leases are added then, so that its
  * socket, with 208 KiB, keeps room for a stop. */
 #define LEASE_UNREAD_MAX (64 * 1024)
-
-/* The state of the command:
- *
- *   STARTING  --STARTED-->                           RUNNING
- *   STARTING  --FAILED-->                            REFUSED
- *   STARTING  --the warden has ended-->              UNKNOWN
- *   RUNNING   --ENDED, or the warden has ended-->    ENDED (its tree may be kept: background)
- *
- * A message that allows no transition is ignored: a tool that traces its warden can send any
- * message. Only command_move changes the state. */
-enum command_state {
-    COMMAND_STARTING,
-    COMMAND_RUNNING,
-    COMMAND_ENDED,
-    COMMAND_REFUSED,
-    COMMAND_UNKNOWN,
-};
-
-/* The state of its warden. One fiber takes it from HOLDING to OVER; the others wait for that.
- *
- *   HOLDING  --QUIET, end of file-->                 CLOSING (it is reaped)
- *   HOLDING  --it is stuck-->                        SEIZING (its tree is killed from here)
- *   SEIZING  --killed-->                             CLOSING
- *   CLOSING  --reaped or given up, then swept-->     OVER
- *
- * Only warden_move changes the state. */
-enum warden_state {
-    WARDEN_HOLDING,
-    WARDEN_SEIZING,
-    WARDEN_CLOSING,
-    WARDEN_OVER,
-};
-
-/* Why a warden is closed. */
-enum warden_close {
-    CLOSE_BELIEVED, /* it has sent QUIET */
-    CLOSE_LOST,     /* it ended without QUIET */
-    CLOSE_KILLED,   /* this process killed it */
-};
-
-struct bl_warden {
-    struct bl_list link; /* in `living`, for sweeps */
-    struct proc_started started;
-    struct bl_descriptor *control;
-    enum bl_mechanism mechanism;
-    char cgroup[4096]; /* path of the cgroup that it creates; "-": none */
-    int record;        /* number of its record; -1: none */
-    pid_t command;     /* 0: the command exited before it was seen */
-    enum command_state command_state;
-    enum warden_state state;
-    bool background;
-    bool stopped; /* by a stop, before the command ended */
-    bool reaped;
-    struct bl_child_end lost; /* how the warden itself ended, if it did not send QUIET */
-    int failure;
-    enum warden_stage failure_stage;
-    struct bl_warden_end end;
-};
 
 /* The living wardens, which a sweep must spare. Like being a subreaper, this is process-wide. Only
  * the loop's thread uses it. */
@@ -120,27 +53,13 @@ static const unsigned char command_moves[COMMAND_UNKNOWN + 1] = {
     [COMMAND_RUNNING] = BL_TO(COMMAND_ENDED),
 };
 
-static void command_move(struct bl_warden *warden, enum command_state to)
+void proc_command_move(struct bl_warden *warden, enum command_state to)
 {
     static const char *const names[] = {"starting", "running", "ended", "refused", "unknown"};
     assert(BL_MAY_MOVE(command_moves, warden->command_state, to));
     BL_LOG(BL_ROOM_PROC, BL_LOG_DEBUG, "command", BL_LOG_INTEGER("warden", warden->started.pid),
            BL_LOG_STRING("from", names[warden->command_state]), BL_LOG_STRING("to", names[to]));
     warden->command_state = to;
-}
-
-static void warden_move(struct bl_warden *warden, enum warden_state to)
-{
-    static const unsigned char moves[WARDEN_OVER + 1] = {
-        [WARDEN_HOLDING] = BL_TO(WARDEN_SEIZING) | BL_TO(WARDEN_CLOSING),
-        [WARDEN_SEIZING] = BL_TO(WARDEN_CLOSING),
-        [WARDEN_CLOSING] = BL_TO(WARDEN_OVER),
-    };
-    static const char *const names[] = {"holding", "seizing", "closing", "over"};
-    assert(BL_MAY_MOVE(moves, warden->state, to));
-    BL_LOG(BL_ROOM_PROC, BL_LOG_DEBUG, "warden", BL_LOG_INTEGER("warden", warden->started.pid),
-           BL_LOG_STRING("from", names[warden->state]), BL_LOG_STRING("to", names[to]));
-    warden->state = to;
 }
 
 /* The events that callers wait for. The end of the warden ends every wait. */
@@ -158,130 +77,6 @@ static bool warden_has(const struct bl_warden *warden, enum warden_event event)
     case EVENT_QUIET: break;
     }
     return warden->state == WARDEN_OVER;
-}
-
-/* ---- The end of a warden --------------------------------------------------------------------- */
-
-static void take_rest(struct bl_warden *warden, const struct proc_rest *rest)
-{
-    struct bl_warden_end *end = &warden->end;
-    end->survivors = bl_survivors_add(end->survivors, rest->survivors);
-    if (rest->survivors == BL_SURVIVORS_UNKNOWN && end->unverified[0] == '\0')
-        bl_text_into(end->unverified, sizeof end->unverified, rest->unverified);
-}
-
-/* Waits for the exit of the warden itself, and reaps it. A stuck warden is continued first. If that
- * does not help, or if it holds a tree, another process has sent QUIET in its name: its tree is
- * killed from here, and then the warden. A warden that SIGKILL does not end (frozen in a cgroup, or
- * waiting for a disk) is given up. `taken_over`: it has been killed from here. Returns true if it
- * exited by itself with 0. */
-static bool reap_warden(struct bl_warden *warden, bool taken_over)
-{
-    bool attacked = false;
-    int killed = 0;
-    for (int tries = 0; !warden->reaped && killed < KILLED_LOOKS; tries++) {
-        struct bl_scope limit;
-        bl_limit_begin(&limit, ANSWER_NS);
-        int code = bl_child_wait(warden->started.pidfd, &warden->lost);
-        bl_limit_end(&limit);
-        warden->reaped = code == 0;
-        if (code != BL_ETIMEDOUT)
-            break;
-        bool stuck = proc_look_stuck(&warden->started);
-        if (stuck && tries == 0) {
-            kill(warden->started.pid, SIGCONT);
-        } else if (stuck || proc_look_tree(&warden->started) ||
-                   tries * ANSWER_NS >= PROOF_NS_MAX / 2) {
-            attacked = true;
-            proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
-            kill(warden->started.pid, SIGKILL);
-        }
-        killed += attacked || taken_over;
-    }
-    return warden->reaped && !attacked && !warden->lost.by_signal && warden->lost.status == 0;
-}
-
-/* Waits until the killed command is dead, which can take long on a busy machine. A stop does not
- * return earlier, although nothing can be proved without the warden. */
-static void await_command(const struct bl_warden *warden)
-{
-    struct bl_scope limit;
-    bl_limit_begin(&limit, COMMAND_NS);
-    while (tree_life_of(proc_view(), warden->command, NULL) != TREE_DEAD &&
-           bl_sleep(BL_NS_PER_MS) == 0)
-        continue;
-    bl_limit_end(&limit);
-}
-
-/* Cleans up after a warden that ended without QUIET, or whose QUIET does not count. In a namespace
- * the kernel has killed the tree with the init; otherwise this process does the warden's work, if
- * the tree is reparented to it. */
-static void sweep_after(struct bl_warden *warden)
-{
-    struct proc_rest rest;
-    warden->end.survivors = 0;
-    warden->end.unverified[0] = '\0';
-    /* Orphans first: that needs no descriptor. */
-    if (proc_adopting()) {
-        proc_sweep_orphans(&rest);
-        take_rest(warden, &rest);
-    }
-    proc_sweep_cgroup(warden->cgroup, &rest);
-    take_rest(warden, &rest);
-    if (!proc_adopting()) {
-        if (warden->command > 0 && warden->mechanism != BL_MECHANISM_CGROUP2)
-            kill(-warden->command, SIGKILL);
-        if (warden->command > 0)
-            await_command(warden);
-        proc_rest_unknown(&rest, "the warden was killed, and this program does not adopt orphans");
-        take_rest(warden, &rest);
-    }
-    if (!warden->reaped && tree_life_of(proc_view(), warden->started.pid, NULL) != TREE_DEAD) {
-        proc_rest_unknown(&rest, "the warden could not be killed");
-        take_rest(warden, &rest);
-    }
-}
-
-/* Completes the end of a warden. */
-static void close_warden(struct bl_warden *warden, enum warden_close why)
-{
-    struct bl_scope shield;
-    warden_move(warden, WARDEN_CLOSING);
-    bl_shield_begin(&shield, PROOF_NS_MAX);
-    bool exited = reap_warden(warden, why == CLOSE_KILLED);
-    bl_list_remove(&warden->link);
-    bool lost = why != CLOSE_BELIEVED || !exited;
-    /* Survivors that a genuine warden has reported become orphans of this process, too. */
-    bool reported = warden->end.survivors != 0;
-    bool orphans = proc_orphans_seen();
-    if (lost || orphans)
-        sweep_after(warden);
-    if (lost || (orphans && !reported)) {
-        warden->end.how = BL_END_LOST;
-        warden->end.strongest_signal = SIGKILL;
-    }
-    bl_shield_end(&shield);
-    proc_record_free(warden->record);
-    warden->record = -1;
-    if (warden->command_state == COMMAND_STARTING)
-        command_move(warden, COMMAND_UNKNOWN);
-    else if (warden->command_state == COMMAND_RUNNING)
-        command_move(warden, COMMAND_ENDED);
-    warden_move(warden, WARDEN_OVER);
-}
-
-/* Kills the tree of a stuck warden from here, and the warden as well. */
-static void warden_take_over(struct bl_warden *warden)
-{
-    struct bl_scope shield;
-    warden_move(warden, WARDEN_SEIZING);
-    bl_shield_begin(&shield, PROOF_NS_MAX);
-    proc_kill_below(warden->started.pid, warden->cgroup, TAKEOVER_NS);
-    kill(warden->started.pid, SIGKILL);
-    bl_shield_end(&shield);
-    close_warden(warden, CLOSE_KILLED);
-    if (warden->stopped)
-        warden->end.how = BL_END_STOPPED;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -324,7 +119,7 @@ static void take_quiet(struct bl_warden *warden, const struct warden_message *me
     struct proc_rest rest = {.survivors = (uint32_t)message->quiet.survivors};
     if (message->quiet.survivors < 0)
         proc_rest_doubt(&rest, (enum warden_doubt)message->quiet.doubt, message->quiet.doubt_errno);
-    take_rest(warden, &rest);
+    proc_warden_take_rest(warden, &rest);
     end->processes = (uint32_t)message->quiet.processes;
     end->strongest_signal = message->quiet.strongest;
     if (!ended)
@@ -335,7 +130,7 @@ static void take_quiet(struct bl_warden *warden, const struct warden_message *me
         end->by_signal = true;
         end->status = end->strongest_signal;
     }
-    close_warden(warden, CLOSE_BELIEVED);
+    proc_warden_close(warden, CLOSE_BELIEVED);
 }
 
 /* Returns the state after a message, or the current state if the message allows no transition. */
@@ -356,7 +151,7 @@ static void warden_take_message(struct bl_warden *warden, const struct warden_me
     if (message->type != WARDEN_QUIET) {
         if (next == warden->command_state)
             return;
-        command_move(warden, next);
+        proc_command_move(warden, next);
     }
     switch ((enum warden_message_type)message->type) {
     case WARDEN_STARTED: warden->command = message->started.pid; break;
@@ -411,7 +206,7 @@ static void take_messages(struct bl_warden *warden)
         else if (size < 0 && errno == EAGAIN)
             return;
         else
-            close_warden(warden, CLOSE_LOST);
+            proc_warden_close(warden, CLOSE_LOST);
     }
 }
 
@@ -466,7 +261,7 @@ static int await_answer(struct bl_warden *warden, enum warden_event event, uint6
         bool frozen = event == EVENT_QUIET && holding && proc_look_frozen(&warden->started, &idle);
         if (frozen || (holding && proc_look_stuck(&warden->started))) {
             if (continued || frozen) {
-                warden_take_over(warden);
+                proc_warden_take_over(warden);
                 return 0;
             }
             kill(warden->started.pid, SIGCONT);
@@ -599,7 +394,7 @@ void bl_warden_stop(struct bl_warden *warden, int signal, uint32_t grace_ms,
         bl_shield_end(&shield);
         /* A warden that does not answer in all that time is stuck in another way. */
         if (code != 0 && warden->state == WARDEN_HOLDING)
-            warden_take_over(warden);
+            proc_warden_take_over(warden);
     }
     *ret_end = warden->end;
     if (warden->state != WARDEN_OVER) {
@@ -650,7 +445,7 @@ void bl_warden_free(struct bl_warden *warden)
     close(warden->started.lifeline);
     if (warden->state !=
         WARDEN_OVER) /* without a control it cannot be stopped; closing the lifeline ends it */
-        close_warden(warden, CLOSE_LOST);
+        proc_warden_close(warden, CLOSE_LOST);
     bl_descriptor_free(warden->control);
     close(warden->started.control);
     close(warden->started.pidfd);
