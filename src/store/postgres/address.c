@@ -125,10 +125,15 @@ static int check_password(const struct pg_address *address, const char *where,
 
 /* ---- Encryption ---- */
 
+bool pg_host_is_socket(struct bl_text host)
+{
+    return host.size == 0 || host.data[0] == '/' || host.data[0] == '@';
+}
+
 static bool is_local(const char *host)
 {
     struct in_addr four;
-    if (host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@')
+    if (pg_host_is_socket(bl_text_from(host)))
         return true;
     if (inet_pton(AF_INET, host, &four) == 1)
         return ntohl(four.s_addr) >> 24 == 127;
@@ -141,14 +146,14 @@ static bool has_name(const char *hosts)
     struct bl_text rest = bl_text_from(hosts), host;
     bool name = false;
     while (bl_text_split(&rest, ',', &host))
-        name = name || (host.size > 0 && host.data[0] != '/' && host.data[0] != '@');
+        name = name || !pg_host_is_socket(host);
     return name;
 }
 
 /* True if all hosts of a list are local. */
 static bool all_local(const char *hosts)
 {
-    struct bl_text rest = bl_text_from(hosts != NULL ? hosts : ""), host;
+    struct bl_text rest = bl_text_from(hosts), host;
     char name[256];
     bool local = true;
     while (bl_text_split(&rest, ',', &host)) {

@@ -20,7 +20,7 @@
 /* Copies the first line of a message of libpq or the server. */
 static void copy_message(const char *message, char *out, size_t size)
 {
-    struct bl_text rest = bl_text_from(message != NULL ? message : ""), line = {0};
+    struct bl_text rest = bl_text_from(message), line = {0};
     bl_text_split(&rest, '\n', &line);
     snprintf(out, size, "%.*s", (int)(line.size < size ? line.size : size - 1),
              line.size > 0 ? line.data : "");
@@ -145,7 +145,7 @@ static int add_resolved(struct pg_link *link, struct hosts *hosts, struct bl_tex
 {
     struct bl_text found = {0}, address;
     int code = 0;
-    if (name.size > 0 && name.data[0] != '/' && name.data[0] != '@')
+    if (!pg_host_is_socket(name))
         code = bl_resolve(link->store->resolver, &hosts->arena, name, &found, error);
     /* BL_ENOENT would say that there is no store yet. */
     if (code == BL_ENOENT) {

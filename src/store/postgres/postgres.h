@@ -26,6 +26,8 @@ int pg_address_make(const char *where, bool reading, const char *application,
 void pg_address_done(struct pg_address *address);
 void pg_address_set(struct pg_address *address, const char *keyword, const char *value);
 const char *pg_address_get(const struct pg_address *address, const char *keyword);
+/* True if a host of an address is a Unix socket; an empty one is the default socket. */
+bool pg_host_is_socket(struct bl_text host);
 
 /* ---- call.c: statements, their parameters and rows ---- */
 
