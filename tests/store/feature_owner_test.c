@@ -3,7 +3,6 @@
 #include <postgres.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,14 +101,6 @@ int role_feature(void *argument BL_UNUSED)
 
 /* ---- Owners ---- */
 
-struct bl_store *store_elsewhere(const struct place *place)
-{
-    setenv("BELAY_HOST", "elsewhere", 1);
-    struct bl_store *store = store_at(place);
-    unsetenv("BELAY_HOST");
-    return store;
-}
-
 FORM_TEST(F28_a_live_owner_keeps_its_feature_and_a_dead_one_loses_it_at_once)
 {
     struct bl_store *store = store_at(place);
@@ -152,19 +143,7 @@ FORM_TEST(F28_a_live_owner_keeps_its_feature_and_a_dead_one_loses_it_at_once)
 
 FORM_TEST(F28_of_many_processes_one_holds_the_feature)
 {
-    struct actor actors[4];
-    char line[64];
-    int held = 0;
-    for (size_t i = 0; i < BL_COUNT(actors); i++)
-        actor_start(&actors[i], "feature", place, "hold", false);
-    for (size_t i = 0; i < BL_COUNT(actors); i++) {
-        CHECK(actor_line(&actors[i], line, sizeof line));
-        held += strcmp(line, "no error") == 0;
-        CHECK(strcmp(line, "no error") == 0 || strcmp(line, "BL_EBUSY") == 0);
-    }
-    CHECK_EQUAL(held, 1);
-    for (size_t i = 0; i < BL_COUNT(actors); i++)
-        actor_kill(&actors[i]);
+    check_one_holds(place, "feature", "hold");
     CHECK_EQUAL(ask_integer(place, form_sql(place, "SELECT epoch FROM feature_lease",
                                             "SELECT epoch FROM feature")),
                 1);
@@ -273,7 +252,7 @@ static void read_all(const struct place *place, char *out, size_t out_size)
 FORM_TEST(F27_a_former_owner_that_wakes_up_changes_nothing)
 {
     bool file = place->database[0] == '\0';
-    struct bl_store *other = file ? store_elsewhere(place) : store_at(place);
+    struct bl_store *other = file ? store_on(place, "elsewhere") : store_at(place);
     struct actor actor;
     struct grasp there;
     char before[2048] = "", after[2048] = "";

@@ -64,6 +64,14 @@ struct bl_store *store_at(const struct place *place)
     return store;
 }
 
+struct bl_store *store_on(const struct place *place, const char *host)
+{
+    setenv("BELAY_HOST", host, 1);
+    struct bl_store *store = store_at(place);
+    unsetenv("BELAY_HOST");
+    return store;
+}
+
 void place_old_store(const struct place *place)
 {
     struct sqlite_link link;
@@ -486,6 +494,23 @@ void actor_kill(struct actor *actor)
 {
     kill(actor->pid, SIGKILL);
     CHECK_EQUAL(actor_end(actor), -1);
+}
+
+void check_one_holds(const struct place *place, const char *role, const char *argument)
+{
+    struct actor actors[4];
+    char line[64];
+    int held = 0;
+    for (size_t i = 0; i < BL_COUNT(actors); i++)
+        actor_start(&actors[i], role, place, argument, false);
+    for (size_t i = 0; i < BL_COUNT(actors); i++) {
+        CHECK(actor_line(&actors[i], line, sizeof line));
+        held += strcmp(line, "no error") == 0;
+        CHECK(strcmp(line, "no error") == 0 || strcmp(line, "BL_EBUSY") == 0);
+    }
+    CHECK_EQUAL(held, 1);
+    for (size_t i = 0; i < BL_COUNT(actors); i++)
+        actor_kill(&actors[i]);
 }
 
 void report(const char *format, ...)

@@ -89,6 +89,8 @@ void place_deliver_late(const struct place *place, const char *function);
 
 /* Opens the store, and checks that it succeeds. */
 struct bl_store *store_at(const struct place *place);
+/* The same, as a process of another host would. */
+struct bl_store *store_on(const struct place *place, const char *host);
 /* Creates a store with version 1 of the schema: session alpha with two turns, the first of which
  * the model does not see any more. */
 void place_old_store(const struct place *place);
@@ -167,8 +169,6 @@ bool records_are(struct bl_store *store, const char *prefix, const char *expecte
 bool events_are(struct bl_store *store, uint64_t after, uint64_t limit, const char *expected);
 /* Reports the result of a write from a role (feature_owner_test.c). */
 void report_write(struct grasp *grasp, int code);
-/* Opens the store as on another host. */
-struct bl_store *store_elsewhere(const struct place *place);
 
 /* ---- Contents of a file ---- */
 
@@ -202,6 +202,9 @@ void actor_start(struct actor *actor, const char *role, const struct place *plac
 bool actor_line(struct actor *actor, char *out, size_t out_size);
 void actor_expect(struct actor *actor, const char *line); /* checks */
 void actor_kill(struct actor *actor);
+/* Starts several processes in that role, which hold the same thing and report the code. Checks that
+ * one of them gets it. */
+void check_one_holds(const struct place *place, const char *role, const char *argument);
 int actor_end(struct actor *actor); /* waits; returns its exit code, or -1 */
 
 /* Reports a line from a role to the test. */

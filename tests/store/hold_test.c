@@ -95,20 +95,8 @@ FORM_TEST(session_of_a_process_that_exited_without_release_is_taken_over)
 
 FORM_TEST(of_two_processes_one_holds_the_session)
 {
-    struct actor actors[4];
-    char line[64];
-    int held = 0;
     struct bl_store *store = store_at(place);
-    for (size_t i = 0; i < BL_COUNT(actors); i++)
-        actor_start(&actors[i], "holder", place, "alpha", false);
-    for (size_t i = 0; i < BL_COUNT(actors); i++) {
-        CHECK(actor_line(&actors[i], line, sizeof line));
-        held += strcmp(line, "no error") == 0;
-        CHECK(strcmp(line, "no error") == 0 || strcmp(line, "BL_EBUSY") == 0);
-    }
-    CHECK_EQUAL(held, 1);
-    for (size_t i = 0; i < BL_COUNT(actors); i++)
-        actor_kill(&actors[i]);
+    check_one_holds(place, "holder", "alpha");
     bl_store_close(store);
 }
 

@@ -1,7 +1,6 @@
 /* A server that crashes under committing workers, and a session that two hosts open at once. */
 #include <postgres.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "helpers.h"
 
@@ -121,15 +120,6 @@ static void W7_W9_no_acknowledged_turn_is_lost_in_crashes(void **state BL_UNUSED
 }
 
 /* ---- W5: two hosts ---- */
-
-/* Opens the store as a process of another host would. */
-static struct bl_store *store_on(const struct place *place, const char *host)
-{
-    setenv("BELAY_HOST", host, 1);
-    struct bl_store *store = store_at(place);
-    unsetenv("BELAY_HOST");
-    return store;
-}
 
 struct rival {
     struct bl_store *store;

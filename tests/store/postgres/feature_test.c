@@ -194,7 +194,7 @@ POSTGRES_TEST(a_renewal_is_a_heartbeat_that_need_not_be_sent_each_time)
 
 POSTGRES_TEST(a_path_on_another_host_is_another_feature)
 {
-    struct bl_store *here = store_at(place), *there = store_elsewhere(place);
+    struct bl_store *here = store_at(place), *there = store_on(place, "elsewhere");
     struct bl_arena arena = {0};
     struct bl_list list;
     struct grasp grasp, other;

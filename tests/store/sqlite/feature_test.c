@@ -10,6 +10,7 @@
 
 /* ---- Roles ---- */
 
+/* "sync-fails"; with "void-fails" the write that voids the commit fails, too. */
 static void play_sync_fails(struct bl_store *store)
 {
     struct grasp grasp;
@@ -81,19 +82,11 @@ static int play_read_only(void)
 
 int role_feature_disk(void *argument BL_UNUSED)
 {
-    static const struct {
-        const char *name;
-        void (*play)(struct bl_store *store);
-    } plays[] = {{"sync-fails", play_sync_fails}, {"void-fails", play_sync_fails}};
     if (strcmp(role_argument, "full") == 0)
         return play_full();
     if (strcmp(role_argument, "read-only") == 0)
         return play_read_only();
-    struct bl_store *store = store_at(&role_place);
-    for (size_t i = 0; i < BL_COUNT(plays); i++) {
-        if (strcmp(plays[i].name, role_argument) == 0)
-            plays[i].play(store);
-    }
+    play_sync_fails(store_at(&role_place));
     bl_sleep(1000 * BL_NS_PER_S);
     return 0;
 }
@@ -102,7 +95,7 @@ int role_feature_disk(void *argument BL_UNUSED)
 
 STORE_TEST(F27_another_host_waits_until_the_lease_expires_and_each_write_renews_it)
 {
-    struct bl_store *store = store_at(place), *other = store_elsewhere(place);
+    struct bl_store *store = store_at(place), *other = store_on(place, "elsewhere");
     struct grasp here, there;
     CHECK_EQUAL(hold_feature(&here, store, FEATURE), 0);
     CHECK_EQUAL(ask_integer(place, "SELECT until - since FROM feature_lease"),

@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "helpers.h"
 
@@ -39,11 +38,8 @@ STORE_TEST(live_holder_is_identified_by_host_boot_namespace_pid_and_start)
 
 STORE_TEST(another_host_waits_for_the_end_of_the_lease)
 {
-    struct bl_store *store = store_at(place);
+    struct bl_store *store = store_at(place), *other = store_on(place, "elsewhere");
     struct holding here, there;
-    setenv("BELAY_HOST", "elsewhere", 1);
-    struct bl_store *other = store_at(place);
-    unsetenv("BELAY_HOST");
     CHECK_EQUAL(hold(&here, store, "alpha"), 0);
     CHECK_EQUAL(hold(&there, other, "alpha"), BL_EBUSY);
     change_file(place, "UPDATE lease SET until = 1");
