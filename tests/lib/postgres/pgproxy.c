@@ -289,12 +289,3 @@ uint64_t pg_proxy_messages(struct pg_proxy *proxy, enum pg_side side, char type)
     pthread_mutex_unlock(&proxy->lock);
     return count;
 }
-
-bool pg_proxy_await_hits(struct pg_proxy *proxy, unsigned count, unsigned limit_ms)
-{
-    int64_t deadline = pg_now_ms() + limit_ms;
-
-    while (pg_proxy_hits(proxy) < count && pg_now_ms() < deadline)
-        poll(NULL, 0, 1);
-    return pg_proxy_hits(proxy) >= count;
-}

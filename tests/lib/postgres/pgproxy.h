@@ -73,7 +73,5 @@ unsigned pg_proxy_hits(struct pg_proxy *proxy);        /* requests that a fault 
 /* Number of messages that `side` has sent, by their type byte ('Q', 'S', 'Z'...). 0: the packets
  * before the first message of a client. Swallowed bytes are not counted. */
 uint64_t pg_proxy_messages(struct pg_proxy *proxy, enum pg_side side, char type);
-/* Waits for a number of hits, at most `limit_ms`. */
-bool pg_proxy_await_hits(struct pg_proxy *proxy, unsigned count, unsigned limit_ms);
 
 #endif
