@@ -222,9 +222,6 @@ int pg_run_begins(struct pg_work *work, struct bl_list *jobs);
 int pg_run_commits(struct pg_work *work, struct bl_list *jobs);
 /* Sets the error of a write whose fence was refused or whose session was deleted. */
 int pg_refuse_stale(struct pg_work *work, const struct store_write *write, struct bl_error *error);
-/* Takes the answer of a call whose only column says whether the fence holds. */
-int pg_take_fenced(struct pg_work *work, struct store_job *job, struct pg_call *call,
-                   struct bl_error *error);
 /* Reads a body; NULL if it is empty or damaged. */
 const struct bl_json *pg_body(struct bl_arena *arena, struct bl_text body);
 /* Returns NULL if it is not a string that a column can hold; `value` may be NULL. */
@@ -232,8 +229,6 @@ const char *pg_string(struct bl_arena *arena, const struct bl_json *value);
 /* Returns the id of the receipt in a result, or the run that a receipt is about; NULL: none. */
 const char *pg_receipt_id(struct bl_arena *arena, struct bl_text result);
 const char *pg_receipt_scope(struct bl_arena *arena, struct bl_text receipt);
-/* The key under which the job adds to a journal; the same when it is repeated. */
-int64_t pg_journal_key(const struct store_write *write);
 
 /* ---- doubt.c ---- */
 

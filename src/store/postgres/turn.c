@@ -95,8 +95,9 @@ int pg_refuse_stale(struct pg_work *work, const struct store_write *write, struc
                      : store_refuse_stale_session(write, fence.found ? &fence.lease : NULL, error);
 }
 
-int pg_take_fenced(struct pg_work *work, struct store_job *job, struct pg_call *call,
-                   struct bl_error *error)
+/* Takes the answer of a call whose only column says whether the fence holds. */
+static int turn_take_fenced(struct pg_work *work, struct store_job *job, struct pg_call *call,
+                            struct bl_error *error)
 {
     struct store_row row = pg_row(call, 0);
     if (pg_rows(call) == 1 && store_row_flag(&row, 0))
@@ -364,7 +365,8 @@ const struct pg_operation pg_begin = {0}, pg_commit = {0};
 
 /* ---- Other writes ---- */
 
-int64_t pg_journal_key(const struct store_write *write)
+/* The key under which the job adds to a journal; the same when it is repeated. */
+static int64_t turn_journal_key(const struct store_write *write)
 {
     return (int64_t)(write->epoch_made << 32 | (write->number & 0xffffffff));
 }
@@ -378,7 +380,7 @@ static struct pg_call *call_reject(struct pg_work *work, struct store_job *job)
         "select belay.reject_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,"
         " $16, $17, $18, $19)",
         "siuosijssjtwuuddobj", work->store->owner, write->grip.session, write->grip.epoch,
-        (int)job->durable, write->run, pg_journal_key(write), end->events,
+        (int)job->durable, write->run, turn_journal_key(write), end->events,
         end->receipt.size > 0 ? end->receipt_id : NULL,
         pg_receipt_scope(&work->arena, end->receipt), end->receipt, end->turn_id,
         end->ended_wall_ns, PG_SPENT(&end->spent), turn_prompt(&work->arena, end->result),
@@ -391,7 +393,7 @@ static struct pg_call *call_note(struct pg_work *work, struct store_job *job)
     const struct bl_settlement *end = &write->settlement;
     return pg_call_new(&work->arena, "select belay.note($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                        "siuosijssj", work->store->owner, write->grip.session, write->grip.epoch,
-                       (int)job->durable, write->run, pg_journal_key(write), end->events,
+                       (int)job->durable, write->run, turn_journal_key(write), end->events,
                        end->receipt_id, pg_receipt_scope(&work->arena, end->receipt), end->receipt);
 }
 
@@ -406,7 +408,7 @@ static struct pg_call *call_compact(struct pg_work *work, struct store_job *job)
                        "siuosijssjwuuuudd"
                        "outj",
                        work->store->owner, write->grip.session, write->grip.epoch,
-                       (int)job->durable, write->run, pg_journal_key(write), end->events,
+                       (int)job->durable, write->run, turn_journal_key(write), end->events,
                        end->receipt_id, pg_receipt_scope(&work->arena, end->receipt), end->receipt,
                        end->ended_wall_ns, end->usage.input_tokens, end->usage.output_tokens,
                        PG_SPENT(&end->spent), end->turns_dropped, write->title, end->summary);
@@ -421,7 +423,8 @@ static struct pg_call *call_put_checkpoint(struct pg_work *work, struct store_jo
                        write->checkpoint.json);
 }
 
-const struct pg_operation pg_reject = {.call = call_reject, .take = pg_take_fenced};
-const struct pg_operation pg_note = {.call = call_note, .take = pg_take_fenced};
-const struct pg_operation pg_compact = {.call = call_compact, .take = pg_take_fenced};
-const struct pg_operation pg_checkpoint_put = {.call = call_put_checkpoint, .take = pg_take_fenced};
+const struct pg_operation pg_reject = {.call = call_reject, .take = turn_take_fenced};
+const struct pg_operation pg_note = {.call = call_note, .take = turn_take_fenced};
+const struct pg_operation pg_compact = {.call = call_compact, .take = turn_take_fenced};
+const struct pg_operation pg_checkpoint_put = {.call = call_put_checkpoint,
+                                               .take = turn_take_fenced};
