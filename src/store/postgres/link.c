@@ -417,7 +417,7 @@ static const struct failure *link_find_failure(const char *state)
         {"42P01", BL_ENOTSUP, BL_KIND_SESSION, false, "the database has no schema of Belay",
          "create it: belay fleet init --store ADDRESS"},
         {"42883", BL_ENOTSUP, BL_KIND_SESSION, false, "the schema of the database does not fit",
-         "bring it up to date: belay fleet migrate --store ADDRESS"},
+         "use the version of Belay that created it, or another database"},
         {"42501", BL_EACCES, BL_KIND_SESSION, false, "the database refuses it",
          "grant the role belay_worker to the user"},
         {"25006", BL_EACCES, BL_KIND_SESSION, false, "the database is read-only",

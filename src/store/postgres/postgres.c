@@ -325,9 +325,10 @@ int pg_check_server(struct pg_link *link, struct bl_error *error)
             bl_error_set(error, BL_ENOTSUP, BL_KIND_SESSION, "open the store", store->address.shown,
                          "the schema of %.160s has version %lld, and this Belay needs version %d",
                          store->address.shown, (long long)version, PG_SCHEMA_VERSION);
-            bl_error_hint(error, version < PG_SCHEMA_VERSION
-                                     ? "bring it up to date: belay fleet migrate --store ADDRESS"
-                                     : "install a newer version of Belay");
+            bl_error_hint(error,
+                          version < PG_SCHEMA_VERSION
+                              ? "use the version of Belay that created it, or another database"
+                              : "install a newer version of Belay");
             code = BL_ENOTSUP;
         } else if (!safe) {
             bl_error_set(error, BL_ENOTSUP, BL_KIND_SESSION, "open the store", store->address.shown,
