@@ -189,6 +189,11 @@ static int feature_refuse_write(struct pg_work *work, const struct store_feature
         store_lease_read(&row, 0, &lease);
     }
     pg_call_done(call);
+static bool feature_has_value(const struct bl_json *member)
+{
+    return member != NULL && !bl_json_is(member, BL_JSON_NULL);
+}
+
     if (code != 0)
         return code;
     return found ? store_refuse_stale_feature(write, &lease, error)
@@ -198,16 +203,11 @@ static int feature_refuse_write(struct pg_work *work, const struct store_feature
 /* True if a task in that state has ended. */
 static bool feature_task_is_final(const struct bl_json *state)
 {
-    static const struct bl_text busy[] = {
-        {"pending", 7}, {"queued", 6}, {"running", 7}, {"stopping", 8}, {"approved", 8},
-    };
-    if (state == NULL || bl_json_type(state) == BL_JSON_NULL)
-        return false;
-    for (size_t i = 0; i < BL_COUNT(busy); i++) {
-        if (bl_json_type(state) == BL_JSON_STRING && bl_text_equal(bl_json_text(state), busy[i]))
-            return false;
-    }
-    return true;
+    static const char *const busy[] = {"pending", "queued", "running", "stopping", "approved"};
+    bool final = feature_has_value(state);
+    for (size_t i = 0; i < BL_COUNT(busy); i++)
+        final = final && !bl_text_is(bl_json_text(state), busy[i]);
+    return final;
 }
 
 /* The columns of a record: what a look-up by id needs of its JSON, and the JSON. */
@@ -225,16 +225,12 @@ static void feature_put_record(struct pg_array *columns, struct bl_arena *arena,
 {
     bool feature = strcmp(record->name, "feature") == 0;
     bool task = bl_text_starts_with(bl_text_from(record->name), BL_TEXT("task/"));
-    const struct bl_json *body = pg_body(arena, record->json);
-    const struct bl_json *run = NULL, *receipt = NULL;
-    bool ended = false;
-    if (body != NULL) {
-        receipt = bl_json_get(body, BL_TEXT("receipt"));
-        run = feature ? bl_json_get(body, BL_TEXT("run_id")) : NULL;
-        const struct bl_json *ended_at = bl_json_get(body, BL_TEXT("ended_at"));
-        ended = (feature && ended_at != NULL && bl_json_type(ended_at) != BL_JSON_NULL) ||
-                (task && feature_task_is_final(bl_json_get(body, BL_TEXT("state"))));
-    }
+    BL_AUTO_ARENA(parsed);
+    const struct bl_json *body = pg_body(&parsed, record->json);
+    const struct bl_json *run = feature ? bl_json_get(body, BL_TEXT("run_id")) : NULL;
+    const struct bl_json *receipt = bl_json_get(body, BL_TEXT("receipt"));
+    bool ended = (feature && feature_has_value(bl_json_get(body, BL_TEXT("ended_at")))) ||
+                 (task && feature_task_is_final(bl_json_get(body, BL_TEXT("state"))));
     pg_array_add_text(&columns[RECORD_NAME], bl_text_from(record->name));
     pg_array_add_optional(&columns[RECORD_RUN], bl_text_from(pg_string(arena, run)));
     pg_array_add_optional(&columns[RECORD_RECEIPT], bl_text_from(pg_string(arena, receipt)));

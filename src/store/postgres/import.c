@@ -51,7 +51,8 @@ static int import_turn(void *context, const struct store_line *line, struct bl_t
                     "sussowuuuuddosbbb", import->id, line->number, line->id, line->run,
                     (int)line->interrupted, line->ended_wall_ns, line->usage->input_tokens,
                     line->usage->output_tokens, PG_SPENT(line->spent),
-                    pg_receipt_id(&import->arena, result), result, messages, events));
+                    pg_string(&import->arena, bl_json_pointer(line->json, BL_TEXT("/receipt/id"))),
+                    result, messages, events));
 }
 
 static int import_attempt(void *context, const struct store_line *line, struct bl_text result,

@@ -27,34 +27,30 @@ const struct bl_json *pg_body(struct bl_arena *arena, struct bl_text body)
 
 const char *pg_string(struct bl_arena *arena, const struct bl_json *value)
 {
-    if (value == NULL || bl_json_type(value) != BL_JSON_STRING)
-        return NULL;
     struct bl_text text = bl_json_text(value);
-    if (memchr(text.data, '\0', text.size) != NULL || !bl_utf8_valid(text))
+    if (!bl_json_is(value, BL_JSON_STRING) || memchr(text.data, '\0', text.size) != NULL ||
+        !bl_utf8_valid(text))
         return NULL;
     return bl_arena_text(arena, text).data;
 }
 
 const char *pg_receipt_id(struct bl_arena *arena, struct bl_text result)
 {
-    const struct bl_json *body = pg_body(arena, result);
-    const struct bl_json *receipt = body != NULL ? bl_json_get(body, BL_TEXT("receipt")) : NULL;
-    return receipt != NULL ? pg_string(arena, bl_json_get(receipt, BL_TEXT("id"))) : NULL;
+    BL_AUTO_ARENA(parsed);
+    return pg_string(arena, bl_json_pointer(pg_body(&parsed, result), BL_TEXT("/receipt/id")));
 }
 
 const char *pg_receipt_scope(struct bl_arena *arena, struct bl_text receipt)
 {
-    const struct bl_json *body = pg_body(arena, receipt);
-    return body != NULL ? pg_string(arena, bl_json_get(body, BL_TEXT("scope"))) : NULL;
+    BL_AUTO_ARENA(parsed);
+    return pg_string(arena, bl_json_get(pg_body(&parsed, receipt), BL_TEXT("scope")));
 }
 
 static struct bl_text turn_prompt(struct bl_arena *arena, struct bl_text result)
 {
-    const struct bl_json *body = pg_body(arena, result);
-    const struct bl_json *prompt = body != NULL ? bl_json_get(body, BL_TEXT("prompt")) : NULL;
-    if (prompt == NULL || bl_json_type(prompt) != BL_JSON_STRING)
-        return BL_TEXT("");
-    return bl_json_text(prompt);
+    BL_AUTO_ARENA(parsed);
+    return bl_arena_text(arena,
+                         bl_json_text(bl_json_get(pg_body(&parsed, result), BL_TEXT("prompt"))));
 }
 
 /* ---- Refusals ---- */
