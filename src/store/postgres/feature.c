@@ -44,17 +44,11 @@ static int feature_refuse_missing(struct pg_work *work, const char *host, const 
                                   const char *id, struct bl_error *error)
 {
     struct store_suggestion suggestion;
-    struct pg_call *call = pg_call_new(&work->arena,
-                                       "select id from belay.feature where host = $1 and"
-                                       " repository = $2 order by updated desc limit $3",
-                                       "ssi", host, repository, (int64_t)STORE_SUGGEST_IDS_MAX);
-    store_suggestion_init(&suggestion, id);
-    int code = pg_ask(work, call, error);
-    for (int i = 0; code == 0 && i < pg_rows(call); i++) {
-        struct store_row row = pg_row(call, i);
-        store_suggestion_offer(&suggestion, store_row_text(&row, 0).data);
-    }
-    pg_call_done(call);
+    struct pg_call *ids = pg_call_new(&work->arena,
+                                      "select id from belay.feature where host = $1 and"
+                                      " repository = $2 order by updated desc limit $3",
+                                      "ssi", host, repository, (int64_t)STORE_SUGGEST_IDS_MAX);
+    int code = pg_suggest(work, ids, id, &suggestion, error);
     return code != 0 ? code
                      : store_refuse_missing_feature(id, repository, work->store->address.shown,
                                                     &suggestion, error);
@@ -189,15 +183,15 @@ static int feature_refuse_write(struct pg_work *work, const struct store_feature
         store_lease_read(&row, 0, &lease);
     }
     pg_call_done(call);
-static bool feature_has_value(const struct bl_json *member)
-{
-    return member != NULL && !bl_json_is(member, BL_JSON_NULL);
-}
-
     if (code != 0)
         return code;
     return found ? store_refuse_stale_feature(write, &lease, error)
                  : store_refuse_gone_feature(write, error);
+}
+
+static bool feature_has_value(const struct bl_json *member)
+{
+    return member != NULL && !bl_json_is(member, BL_JSON_NULL);
 }
 
 /* True if a task in that state has ended. */

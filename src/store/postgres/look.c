@@ -11,19 +11,26 @@ static struct store_look *look_of(struct store_job *job)
 
 /* ---- Not found ---- */
 
+int pg_suggest(struct pg_work *work, struct pg_call *ids, const char *word,
+               struct store_suggestion *ret_suggestion, struct bl_error *error)
+{
+    store_suggestion_init(ret_suggestion, word);
+    int code = pg_ask(work, ids, error);
+    for (int i = 0; code == 0 && i < pg_rows(ids); i++) {
+        struct store_row row = pg_row(ids, i);
+        store_suggestion_offer(ret_suggestion, store_row_text(&row, 0).data);
+    }
+    pg_call_done(ids);
+    return code;
+}
+
 int pg_refuse_missing(struct pg_work *work, const char *id, struct bl_error *error)
 {
     struct store_suggestion suggestion;
-    struct pg_call *call =
+    struct pg_call *ids =
         pg_call_new(&work->arena, "select id from belay.session order by updated desc limit $1",
                     "i", (int64_t)STORE_SUGGEST_IDS_MAX);
-    store_suggestion_init(&suggestion, id);
-    int code = pg_ask(work, call, error);
-    for (int i = 0; code == 0 && i < pg_rows(call); i++) {
-        struct store_row row = pg_row(call, i);
-        store_suggestion_offer(&suggestion, store_row_text(&row, 0).data);
-    }
-    pg_call_done(call);
+    int code = pg_suggest(work, ids, id, &suggestion, error);
     return code != 0
                ? code
                : store_refuse_missing_session(id, work->store->address.shown, &suggestion, error);

@@ -267,6 +267,9 @@ void pg_visit_end(struct pg_store *store);
 /* ---- look.c ---- */
 
 extern const struct pg_operation pg_checkpoint_get, pg_list, pg_show, pg_turns;
+/* Asks for ids, and finds the one that is closest to the word. Clears the call. */
+int pg_suggest(struct pg_work *work, struct pg_call *ids, const char *word,
+               struct store_suggestion *ret_suggestion, struct bl_error *error);
 /* There is no session with that id: suggests a similar one. */
 int pg_refuse_missing(struct pg_work *work, const char *id, struct bl_error *error);
 /* Runs calls that only read as one pipeline, in which all of them see the same moment. As
