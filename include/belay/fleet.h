@@ -41,6 +41,47 @@ void bl_fleet_leave(struct bl_fleet_member *member);
 /* True if the member has stopped its work because of its lease. */
 bool bl_fleet_lost(const struct bl_fleet_member *member);
 
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+/* A try of an item: what its worker runs. */
+struct bl_fleet_try {
+    const struct bl_fleet_item *item;
+    struct bl_scope *scope; /* its deadline is set; stopped by a stop, a drain and the lease */
+    struct bl_arena *arena; /* lives until the end was recorded */
+    struct bl_fleet_end
+        end;             /* the function fills it: state, exit_code, session, envelope, receipt */
+    bool retryable;      /* BL_FLEET_FAILED: another try may succeed */
+    struct bl_list link; /* private, as all that follows */
+};
+
+struct bl_fleet_retries {
+    uint32_t most;     /* 0: none */
+    uint64_t delay_ns; /* of the first; doubles up to 10 min, within 20 % */
+};
+
+struct bl_fleet_worker_options {
+    struct bl_fleet_options member; /* `work` is the scope of everything that the worker does */
+    struct bl_fleet_place place;
+    uint64_t
+        drain_ns; /* items may end within it after a drain; the rest is stopped and given back */
+    uint64_t until_idle_ns; /* drains when nothing was claimed for this time; 0: never */
+    /* Runs an item, in a fiber of its own, and fills the end. Its scope is the running one. */
+    void (*run)(void *context, struct bl_fleet_try *one);
+    /* Reads from an item how often it is retried. */
+    struct bl_fleet_retries (*retries)(void *context, const struct bl_fleet_item *item);
+    void *context;
+};
+
+struct bl_fleet_worker;
+
+/* Joins, and claims and runs items until the worker is drained, or its work is stopped. Returns 0
+ * after a drain; BL_ECANCELED after a stop. `ret_worker` is set before it waits for the first time. */
+int bl_fleet_work(const struct bl_fleet_worker_options *options,
+                  struct bl_fleet_worker **ret_worker, struct bl_error *error);
+/* Begins to drain, from another fiber of the loop; a second call stops the items and gives them
+ * back. */
+void bl_fleet_drain(struct bl_fleet_worker *worker);
+
 BL_PUBLIC_END
 
 #endif

@@ -70,13 +70,125 @@ struct bl_fleet_silent {
     uint64_t beat; /* number of its last heartbeat */
 };
 
-/* The answer to a heartbeat. */
+/* Where an item of the queue is: it waits, runs, or has ended. */
+enum bl_fleet_state {
+    BL_FLEET_DELAYED, /* waits for its time */
+    BL_FLEET_PARKED,  /* waits for a permit of its limit key */
+    BL_FLEET_QUEUED,  /* waits for a worker */
+    BL_FLEET_RUNNING,
+    BL_FLEET_STOPPING, /* runs, and is asked to stop */
+    BL_FLEET_COMPLETED,
+    BL_FLEET_FAILED,
+    BL_FLEET_CANCELLED,
+    BL_FLEET_INTERRUPTED, /* its worker was lost, and it is not repeated */
+};
+#define BL_FLEET_ENDED(state) ((state) >= BL_FLEET_COMPLETED)
+extern const struct bl_names bl_fleet_states;
+
+/* An item that this worker owns. */
+struct bl_fleet_owned {
+    struct bl_list link;
+    const char *id;
+    uint64_t epoch;
+};
+
+/* A stop that this worker has to carry out, and has not answered. */
+struct bl_fleet_order {
+    struct bl_list link;
+    const char *stop; /* its id */
+    const char *item; /* that it is for; or the session, if there is no item */
+    const char *part; /* of the item, such as a call; NULL: all of it */
+    const char *origin;
+    bool now; /* without grace periods */
+};
+
+/* The answer to a heartbeat. The lists are initialised by the caller, their members in the arena. */
 struct bl_fleet_beat {
     bool live; /* false: another worker has taken over, and this one holds nothing any more */
     uint64_t lease_ns;
     uint64_t renew_ns;     /* between heartbeats */
     uint64_t connection;   /* changes with each connection and each start of the server */
-    struct bl_list silent; /* struct bl_fleet_silent, initialised by the caller; in the arena */
+    struct bl_list silent; /* struct bl_fleet_silent */
+    bool draining;         /* this worker is to claim nothing more, and to end */
+    bool waiting;          /* items are queued in its pool */
+    struct bl_list owned;  /* struct bl_fleet_owned */
+    struct bl_list orders; /* struct bl_fleet_order */
+};
+
+/* What a worker that claims items is: what it is listed as, and what it may claim. */
+struct bl_fleet_place {
+    const char *pool;
+    const char *const
+        *labels; /* KEY=VALUE, NULL-terminated; an item needs all of its labels here */
+    uint32_t slots;
+};
+
+/* A claimed item. */
+struct bl_fleet_item {
+    struct bl_list link;
+    const char *id;      /* run_… */
+    struct bl_text spec; /* JSON, as it was offered */
+    const char *session; /* that an earlier try used; NULL: none */
+    uint64_t epoch;
+    uint32_t tries;  /* that ended and were retried */
+    uint32_t deaths; /* of workers under it */
+    bool timed;
+    uint64_t left_ns; /* until its deadline, counted from the moment before the claim was sent */
+};
+
+/* The end of a try. */
+struct bl_fleet_end {
+    const char *id;
+    uint64_t epoch;
+    enum bl_fleet_state
+        state;         /* one that has ended; BL_FLEET_DELAYED: it is retried; BL_FLEET_QUEUED:
+                                  it is given back, and another worker may claim it at once */
+    uint64_t retry_ns; /* BL_FLEET_DELAYED: from now */
+    int exit_code;
+    const char *session;     /* NULL: it had none */
+    struct bl_text envelope; /* what `belay run` would have printed; empty: none */
+    struct bl_text receipt;  /* of its stop; empty: it was not stopped */
+};
+
+/* An item, as everyone may see it. */
+struct bl_fleet_view {
+    struct bl_list link;
+    const char *id;
+    const char *kind;
+    enum bl_fleet_state state;
+    const char *pool;
+    const char *session;   /* NULL: none yet */
+    const char *worker;    /* NULL: none yet */
+    const char *host;      /* of the worker */
+    const char *submitter; /* user of the database */
+    uint32_t tries, deaths;
+    int64_t age_ms;          /* since it was offered, by the server's clock */
+    int exit_code;           /* of an ended item; likewise the next */
+    struct bl_text envelope; /* only of bl_fleet_store.look; likewise the next */
+    struct bl_text receipt;
+    struct bl_text spec;
+};
+
+struct bl_fleet_list {
+    const char *pool; /* NULL: all; likewise the next */
+    const char *key;  /* fairness key */
+    bool chosen;      /* only items in `state` */
+    enum bl_fleet_state state;
+    bool ended;        /* also those that have ended, unless `chosen` */
+    const char *after; /* id of the last item of the page before; NULL: the first page */
+    uint32_t most;
+};
+
+/* One item that a stop is for. */
+struct bl_fleet_stopped {
+    struct bl_list link;
+    const char *item;
+    const char *worker; /* NULL: it was not running */
+    const char *host;
+    int64_t silent_ms;      /* since the last heartbeat of the worker, by the server's clock */
+    const char *fate;       /* NULL: not answered yet */
+    bool fenced;            /* nothing that its worker writes from now on can enter the store */
+    struct bl_text receipt; /* of its worker; empty: none */
 };
 
 /* What the workers of a fleet (fleet.h) do in their store. Each function waits in the running fiber,
@@ -89,6 +201,49 @@ struct bl_fleet_store {
     /* Takes away what a worker holds, unless it has sent another heartbeat. */
     int (*take_over)(void *context, const char *worker, uint64_t beat, bool *ret_taken,
                      struct bl_error *error);
+
+    /* ---- For workers that claim items ---- */
+
+    /* Lists this worker with a place, from the next heartbeat on; it is copied. */
+    void (*enlist)(void *context, const struct bl_fleet_place *place);
+    /* Claims at most `most` items for its place; `ret_items` (struct bl_fleet_item) is empty if none
+     * fits. Counts as a heartbeat of the lease for nobody: only `beat` renews it. */
+    int (*claim)(void *context, struct bl_arena *arena, uint32_t most, struct bl_list *ret_items,
+                 struct bl_error *error);
+    /* Takes up an item that this worker owns, but does not run, under a new epoch. BL_ENOENT: it does
+     * not own it any more. */
+    int (*resume)(void *context, struct bl_arena *arena, const char *id, uint64_t epoch,
+                  struct bl_fleet_item *ret_item, struct bl_error *error);
+    /* Records the end of a try. `*ret_taken` false: the worker does not own the item any more, and
+     * nothing was changed. May be repeated. */
+    int (*finish)(void *context, const struct bl_fleet_end *end, bool *ret_taken,
+                  struct bl_error *error);
+    /* Answers an order with the fate of what it was for, and the receipt. May be repeated. */
+    int (*answer)(void *context, const char *stop, const char *item, const char *fate,
+                  struct bl_text receipt, struct bl_error *error);
+    /* Waits until something may have changed that concerns this worker, at most `limit_ns`. */
+    int (*listen)(void *context, uint64_t limit_ns);
+
+    /* ---- For everyone ---- */
+
+    /* Offers an item, described by JSON as in docs/schemas/item.json. `*ret_id` is in the arena: that
+     * of an earlier item, if its request_id was used before. BL_EINVAL, kind usage: it is refused. */
+    int (*offer)(void *context, struct bl_arena *arena, struct bl_text spec, const char **ret_id,
+                 struct bl_error *error);
+    /* BL_ENOENT: there is no such item. */
+    int (*look)(void *context, struct bl_arena *arena, const char *id,
+                struct bl_fleet_view *ret_view, struct bl_error *error);
+    /* Lists items (struct bl_fleet_view), the oldest first. */
+    int (*list)(void *context, struct bl_arena *arena, const struct bl_fleet_list *list,
+                struct bl_list *ret_views, struct bl_error *error);
+    /* Stops what has the id `target`: an item, or what holds that session. Waiting items end at once;
+     * the work of running ones cannot enter the store from here on. A repeated stop has the id of the
+     * first. BL_ENOENT: nothing with that id runs or waits. */
+    int (*stop)(void *context, struct bl_arena *arena, const char *target, const char *part,
+                const char *origin, bool now, const char **ret_stop, struct bl_error *error);
+    /* Reads what has become of a stop, as struct bl_fleet_stopped. */
+    int (*stopped)(void *context, struct bl_arena *arena, const char *stop,
+                   struct bl_list *ret_items, struct bl_error *error);
 };
 
 /* Returns the table of a store that several machines share; NULL: it is a file. */

@@ -123,6 +123,8 @@ static int member_beat(struct bl_fleet_member *member, struct bl_error *error)
     struct bl_scope limit;
     uint64_t sent_ns = member_now(member);
     bl_list_init(&beat.silent);
+    bl_list_init(&beat.owned);
+    bl_list_init(&beat.orders);
     bl_limit_begin(&limit, member_answer_ns(member));
     int code = store->beat(store->context, &arena, &beat, error);
     bl_limit_end(&limit);

@@ -38,6 +38,7 @@
     X(getvalue)                                                                                    \
     X(getlength)                                                                                   \
     X(clear)                                                                                       \
+    X(notifies)                                                                                    \
     X(freemem)
 
 struct pg_table {
@@ -81,6 +82,7 @@ const char *pg_load(void);
 #define PQgetvalue           pg_table.getvalue
 #define PQgetlength          pg_table.getlength
 #define PQclear              pg_table.clear
+#define PQnotifies           pg_table.notifies
 #define PQfreemem            pg_table.freemem
 
 #endif

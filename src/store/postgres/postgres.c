@@ -350,7 +350,9 @@ int pg_check_server(struct pg_link *link, struct bl_error *error)
 static void pg_free(struct pg_store *store)
 {
     pg_doubts_free(store);
+    pg_link_close(&store->queue);
     pg_link_close(&store->control);
+    bl_arena_done(&store->place);
     pg_link_close(&store->read);
     pg_link_close(&store->work);
     bl_client_free(store->resolver);
@@ -369,6 +371,8 @@ static int pg_open(struct store_opening *opening, struct bl_error *error)
     store->read = (struct pg_link){.store = store, .silence_ns = PG_SILENCE_LONG_NS};
     store->control = (struct pg_link){.store = store, .silence_ns = PG_SILENCE_NS};
     bl_lock_init(&store->controls);
+    store->queue = (struct pg_link){.store = store, .silence_ns = PG_SILENCE_NS};
+    bl_lock_init(&store->queues);
     store->resolver = bl_client_new(&(struct bl_client_options){0});
     struct pg_link *first = store->reading ? &store->read : &store->work;
     int code =

@@ -146,10 +146,21 @@ struct pg_store {
     struct bl_list raised; /* struct pg_raised: epochs that writes on their way do not know */
     struct pg_link work;
     struct pg_link read;
-    struct pg_link control;  /* heartbeats */
-    struct bl_lock controls; /* held by the fiber that uses it */
-    uint64_t connection;     /* of `control` */
-    int64_t server_started;  /* as it said over `control` */
+    struct pg_link control;     /* heartbeats, notifications */
+    struct bl_lock controls;    /* held by the fiber that uses it */
+    uint64_t connection;        /* of `control` */
+    int64_t server_started;     /* as it said over `control` */
+    struct bl_scope *listening; /* of the fiber that has `controls` and waits; NULL: none */
+    uint64_t heard;             /* connection of `control` that listens */
+    bool deaf;                  /* it cannot */
+    struct pg_link queue;
+    struct bl_lock queues; /* held by the fiber that uses it */
+    struct bl_arena place; /* the next members */
+    const char *pool;      /* NULL: this worker claims nothing */
+    struct bl_text *labels;
+    size_t label_count;
+    uint32_t slots;
+    double mark; /* rank of the item that was claimed last: claims continue from there */
     struct bl_fleet_store fleet;
     struct store_lane *reader; /* its jobs run over `read` */
     struct bl_scope shield;
@@ -197,10 +208,46 @@ int pg_register(struct pg_work *work, struct bl_error *error);
     " w.started, s.since, timestamptz '2262-01-01', w.host, w.boot, w.pid_space"
 #define PG_LEASE_WORKER "left join belay.worker w on w.id = coalesce(s.owner, s.holder)"
 extern const struct pg_operation pg_renew;
-const struct bl_fleet_store *pg_fleet(void *state);
+/* Runs calls over the control link, which it opens; the caller has the lock. */
+int pg_control_run(struct pg_store *store, struct pg_call *const *calls, size_t count,
+                   struct bl_error *error);
+/* Functions of the table bl_fleet_store. */
+int pg_fleet_beat(void *context, struct bl_arena *arena, struct bl_fleet_beat *ret_beat,
+                  struct bl_error *error);
+int pg_fleet_take_over(void *context, const char *worker, uint64_t beat, bool *ret_taken,
+                       struct bl_error *error);
 /* Sends a heartbeat, unless the last one is recent. `*ret_live` false: the worker is lost, and must
  * register again. */
 int pg_beat(struct pg_work *work, bool *ret_live, struct bl_error *error);
+
+/* ---- queue.c ---- */
+
+enum {
+    PG_ONCE = 1, /* not to be repeated after the loss of a connection */
+    PG_SLOW = 2, /* may be large */
+};
+
+/* Runs a call over the link of the queue, again if others are in the way or the connection is lost,
+ * for at most BL_STORE_NS_MAX. */
+int pg_queue_ask(struct pg_store *store, struct pg_call *call, unsigned how, const char *operation,
+                 struct bl_error *error);
+const struct bl_fleet_store *pg_fleet(void *state);
+
+/* ---- stop.c: functions of the same table ---- */
+
+int pg_answer(void *context, const char *stop, const char *item, const char *fate,
+              struct bl_text receipt, struct bl_error *error);
+int pg_stop(void *context, struct bl_arena *arena, const char *target, const char *part,
+            const char *origin, bool now, const char **ret_stop, struct bl_error *error);
+int pg_stopped(void *context, struct bl_arena *arena, const char *stop, struct bl_list *ret_items,
+               struct bl_error *error);
+
+/* ---- listen.c ---- */
+
+/* Take and give the lock of the control link. */
+int pg_control_take(struct pg_store *store);
+void pg_control_give(struct pg_store *store);
+int pg_listen(void *context, uint64_t limit_ns);
 
 /* ---- hold.c ---- */
 

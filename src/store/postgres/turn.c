@@ -60,7 +60,9 @@ struct fence {
     bool found;
     struct store_lease lease;
     uint64_t turns;
-    bool running; /* an attempt */
+    bool running;       /* an attempt */
+    const char *stop;   /* NULL: it is not stopped */
+    const char *origin; /* of the stop; may be NULL */
 };
 
 static int turn_read_fence(struct pg_work *work, int64_t session, struct fence *ret_fence,
@@ -68,7 +70,8 @@ static int turn_read_fence(struct pg_work *work, int64_t session, struct fence *
 {
     struct pg_call *call =
         pg_call_new(&work->arena,
-                    "select " PG_LEASE_COLUMNS ", s.turns_total, s.attempt is not null"
+                    "select " PG_LEASE_COLUMNS ", s.turns_total, s.attempt is not null,"
+                    " s.stop, (select origin from belay.stop where id = s.stop)"
                     " from belay.session s " PG_LEASE_WORKER " where s.key = $1",
                     "i", session);
     int code = pg_ask(work, call, error);
@@ -78,6 +81,8 @@ static int turn_read_fence(struct pg_work *work, int64_t session, struct fence *
         store_lease_read(&row, 0, &ret_fence->lease);
         ret_fence->turns = store_row_count(&row, 10);
         ret_fence->running = store_row_flag(&row, 11);
+        ret_fence->stop = store_row_string(&work->arena, &row, 12);
+        ret_fence->origin = store_row_string(&work->arena, &row, 13);
     }
     pg_call_done(call);
     return code;
@@ -177,7 +182,8 @@ static int turn_run_group(struct group *group, struct pg_call *call,
             pg_settle(&write->job, 0);
         } else {
             int refused = refuse(work, write, &write->job.error);
-            if (refused == BL_EPIPE || refused == BL_ECANCELED)
+            /* A stop of the session has an error; one of this store has none. */
+            if (refused == BL_EPIPE || (refused == BL_ECANCELED && write->job.error.code == 0))
                 lost = refused;
             else if (refused != BL_EAGAIN)
                 pg_settle(&write->job, refused);
@@ -200,9 +206,26 @@ static int run_rounds(struct pg_work *work, struct bl_list *jobs,
     return code;
 }
 
+/* A stop that is recorded in the row: no turn begins or commits under this hold. */
+static int turn_refuse_stopped(const struct store_write *write, const struct fence *fence,
+                               struct bl_error *error)
+{
+    bl_error_set(error, BL_ECANCELED, BL_KIND_SESSION, "write to the session", write->id,
+                 "session %s was stopped by %.80s", write->id,
+                 fence->origin != NULL ? fence->origin : "another process");
+    bl_error_name_set(error, "stopped");
+    return BL_ECANCELED;
+}
+
 static int refuse_begin(struct pg_work *work, struct store_write *write, struct bl_error *error)
 {
-    return pg_refuse_stale(work, write, error);
+    struct fence fence;
+    int code = turn_read_fence(work, write->grip.session, &fence, error);
+    if (code != 0)
+        return code;
+    if (fence.found && fence.lease.epoch == write->grip.epoch && fence.stop != NULL)
+        return turn_refuse_stopped(write, &fence, error);
+    return store_refuse_stale_session(write, fence.found ? &fence.lease : NULL, error);
 }
 
 static int begin_round(struct pg_work *work, struct bl_list *jobs, size_t *ret_count)
@@ -307,6 +330,8 @@ static int turn_refuse_commit(struct pg_work *work, struct store_write *write,
         return code;
     if (!fence.found || fence.lease.epoch != write->grip.epoch)
         return store_refuse_stale_session(write, fence.found ? &fence.lease : NULL, error);
+    if (fence.stop != NULL)
+        return turn_refuse_stopped(write, &fence, error);
     if (fence.turns < write->turns_known) {
         bl_error_set(error, BL_EIO, BL_KIND_SESSION, "commit", write->id,
                      "the database has lost turns of session %s: turn %llu is missing", write->id,

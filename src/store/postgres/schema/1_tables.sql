@@ -18,10 +18,15 @@ create table belay.worker (
     pid bigint not null,
     started bigint not null, -- of the process, in ticks since boot
     version int not null,
+    pool text, -- that it claims from; null: none
+    labels text[] not null default '{}',
+    slots bigint not null default 0,
     state text not null default 'live' check (state in ('live', 'draining', 'lost', 'gone')),
+    owes boolean not null default false, -- it is lost, and its items are not requeued yet
     beat bigint not null default 0,
     beat_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
+create index worker_by_debt on belay.worker (id) where owes;
 
 create table belay.session (
     key bigint generated always as identity primary key,
@@ -44,7 +49,8 @@ create table belay.session (
     since timestamptz,
     before text, -- the worker that held it before the last holder
     died boolean not null default false, -- that worker did not release it
-    stop text,
+    item text, -- for which it is held
+    stop text, -- since which nothing is begun or committed under this hold
     attempt text, -- the running attempt
     attempt_run text,
     attempt_at timestamptz,
@@ -61,6 +67,7 @@ create table belay.session (
 create index session_by_directory on belay.session (host, directory) where agent_of is null;
 create index session_by_agent on belay.session (agent_of) where agent_of is not null;
 create index session_by_owner on belay.session (owner) where owner is not null;
+create index session_by_item on belay.session (item) where item is not null;
 
 create table belay.request (
     id text primary key,
@@ -119,6 +126,7 @@ create table belay.attempt (
     cost_max float8 not null default 0,
     cost_unknown boolean not null default false,
     receipt text,
+    stop text, -- that was in force when it ended
     prompt bytea not null,
     result bytea,
     unique (session, id)
@@ -263,3 +271,115 @@ create table belay.task (
     result bytea
 );
 create index task_by_expiry on belay.task (expires) where expires is not null;
+
+-- The queue: what waits and what runs. The end of an item moves it to `ended`.
+create table belay.item (
+    id text primary key,
+    kind text not null default 'run',
+    state text not null check (state in ('delayed', 'parked', 'queued', 'running', 'stopping')),
+    attached boolean not null default false, -- begun by its owner, and offered to nobody else
+    pool text not null,
+    labels text[] not null default '{}',
+    needs int not null default 1, -- version of its worker
+    fair_key text not null,
+    priority int not null default 0,
+    rank float8 not null,
+    limit_key text,
+    permit boolean not null default false, -- it has one of its limit key
+    owner text,
+    epoch bigint not null default 0,
+    stop text,
+    tries bigint not null default 0,
+    deaths bigint not null default 0,
+    run_at timestamptz, -- of a delayed one
+    timeout_ms bigint,
+    deadline_at timestamptz,
+    session text,
+    host text, -- preferred until then
+    host_until timestamptz,
+    submitter text not null,
+    trace text,
+    spec bytea not null,
+    offered_at timestamptz not null default clock_timestamp(),
+    claimed_at timestamptz
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+create index item_by_rank on belay.item (pool, rank, id) where state = 'queued';
+create index item_by_owner on belay.item (owner) where owner is not null;
+create index item_by_limit on belay.item (limit_key, rank, id) where state = 'parked';
+create index item_by_time on belay.item (run_at) where state = 'delayed';
+create index item_by_session on belay.item (session) where session is not null;
+
+create table belay.ended (
+    id text not null,
+    kind text not null,
+    state text not null check (state in ('completed', 'failed', 'cancelled', 'interrupted')),
+    pool text not null,
+    fair_key text not null,
+    exit_code bigint not null,
+    session text,
+    worker text,
+    host text,
+    epoch bigint not null,
+    stop text,
+    tries bigint not null,
+    deaths bigint not null,
+    submitter text not null,
+    offered_at timestamptz not null,
+    ended_at timestamptz not null default clock_timestamp(),
+    spec bytea not null,
+    envelope bytea,
+    receipt bytea
+) partition by range (ended_at);
+create index ended_by_id on belay.ended (id);
+create index ended_by_offer on belay.ended (offered_at, id);
+create table belay.ended_default partition of belay.ended default;
+
+create table belay.item_request ( -- request_id of an item
+    id text primary key,
+    item text not null,
+    digest bytea not null -- of the prompt
+);
+
+create table belay.pool (
+    name text primary key,
+    paused boolean not null default false
+);
+
+create table belay.fair (
+    pool text not null,
+    key text not null,
+    vtime float8 not null, -- of the item that was offered last
+    weight float8 not null default 1,
+    primary key (pool, key)
+);
+create index fair_by_vtime on belay.fair (pool, vtime);
+
+create table belay.permit (
+    key text primary key,
+    most bigint, -- null: no limit
+    in_use bigint not null default 0
+) with (fillfactor = 50);
+
+create table belay.stop (
+    id text primary key,
+    target text not null,
+    part text, -- null: all of it
+    origin text not null,
+    now boolean not null,
+    asked_at timestamptz not null default clock_timestamp()
+);
+create index stop_by_target on belay.stop (target);
+
+create table belay.stop_unit ( -- one for each item that is stopped, or for the session
+    stop text not null,
+    item text not null,
+    owner text, -- null: it was not running
+    epoch bigint not null,
+    fate text, -- null: not answered yet
+    fenced boolean not null,
+    receipt bytea,
+    answered_at timestamptz,
+    primary key (stop, item)
+);
+create index stop_unit_by_owner on belay.stop_unit (owner) where fate is null;
+create index stop_unit_by_item on belay.stop_unit (item) where fate is null;

@@ -96,12 +96,21 @@ declare
     _row session;
     _again boolean;
     _fresh boolean;
+    _item text;
+    _stop text;
 begin
     perform durable(true);
     perform lose(_dead);
     if not exists (select 1 from worker where id = _me and state in ('live', 'draining')) then
         verdict := 'unregistered';
         return;
+    end if;
+    -- Locked before the session, so that no stop slips in between: what is held for a stopped item, or by an agent
+    -- of a stopped session, is stopped from the start.
+    select i.id, i.stop into _item, _stop from item i where i.id in (_run, _request) and i.owner = _me limit 1
+        for no key update;
+    if not found and _agent_of is not null then
+        select s.item, s.stop into _item, _stop from session s where s.id = _agent_of and s.owner = _me for share;
     end if;
     select f.verdict, f.found_key, f.found_id into verdict, held_key, held_id
         from find_or_make(_id, _newest, _must or _fork, _host, _directory, _request, _digest, _title, _agent_of,
@@ -135,8 +144,9 @@ begin
     end if;
     if not _again then
         update session s set owner = _me, holder = _me, handle = _handle, epoch = s.epoch + 1, since = _now,
-                before = hold.before, died = was_held, stop = null
+                before = hold.before, died = was_held, item = _item, stop = _stop
             where s.key = held_key;
+        update item set session = held_id where id = _item and session is distinct from held_id and _agent_of is null;
     end if;
     verdict := 'held';
     new_epoch := _row.epoch + (not _again)::int;

@@ -112,9 +112,9 @@ begin
         return false;
     end if;
     insert into attempt (session, id, run, state, started, ended, spent_input, spent_output, cost, cost_max,
-            cost_unknown, receipt, prompt, result)
+            cost_unknown, receipt, stop, prompt, result)
         select _key, _id, _run, 'rejected', coalesce(case when s.attempt = _id then s.attempt_at end, _ended), _ended,
-            _spent_input, _spent_output, _cost, _cost_max, _cost_unknown, _receipt_id,
+            _spent_input, _spent_output, _cost, _cost_max, _cost_unknown, _receipt_id, s.stop,
             coalesce(case when s.attempt = _id then s.attempt_prompt end, _prompt), _result
             from session s where s.key = _key
         on conflict (session, id) do update set state = 'rejected', ended = excluded.ended,
