@@ -17,9 +17,12 @@
 
 int pg_control_take(struct pg_store *store)
 {
+    store->wanted++;
     if (store->listening != NULL)
         bl_scope_stop(store->listening, BL_STOP_PARENT, "heartbeat");
-    return bl_lock_take(&store->controls);
+    int code = bl_lock_take(&store->controls);
+    store->wanted--;
+    return code;
 }
 
 void pg_control_give(struct pg_store *store)
@@ -70,10 +73,12 @@ static int begin_to_hear(struct pg_store *store)
     return code;
 }
 
-/* Waits for the socket, until `until_ns` or until a heartbeat wants the connection. */
+/* Waits for the socket, until `until_ns`. BL_ECANCELED: a heartbeat wants the connection. */
 static int wait_for_notification(struct pg_store *store, uint64_t until_ns)
 {
     struct bl_scope limit;
+    if (store->wanted > 0)
+        return BL_ECANCELED;
     bl_limit_begin_until(&limit, until_ns);
     store->listening = &limit;
     int code = bl_descriptor_wait(store->control.descriptor, BL_READABLE, NULL);
@@ -82,12 +87,12 @@ static int wait_for_notification(struct pg_store *store, uint64_t until_ns)
     return code;
 }
 
-/* Returns 0 if something was heard; BL_EAGAIN if a heartbeat wants the connection; BL_ENOTSUP if
- * nothing can be heard. */
+/* Returns 0 if something was heard, or the connection is a new one; BL_ECANCELED if a heartbeat wants
+ * it; BL_ENOTSUP if nothing can be heard. */
 static int hear(struct pg_store *store, uint64_t until_ns)
 {
     struct hearing hearing = {.store = store};
-    int code = pg_control_take(store);
+    int code = bl_lock_take(&store->controls);
     if (code != 0)
         return code;
     uint64_t connection = store->control.connection;

@@ -14,7 +14,7 @@ end $$;
 -- Registers a worker, or changes its place. False: another worker has taken over from this one, which needs a new
 -- id.
 create function belay.register(_id text, _host text, _boot text, _pid_space text, _pid bigint, _started bigint,
-    _version int, _pool text, _labels text[], _slots bigint) returns boolean
+    _version int, _pool text default null, _labels text[] default '{}', _slots bigint default 0) returns boolean
 language plpgsql security definer set search_path = belay, pg_temp as $$
 declare
     _state text;

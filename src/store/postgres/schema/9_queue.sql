@@ -254,15 +254,22 @@ end $$;
 -- ---- Offers ------------------------------------------------------------------------------------------------------
 
 -- The virtual time that a key without waiting items continues from: that of the item that is claimed next, so that
--- the key gets its turn soon, and not before those that have waited. A low priority counts, so that new keys pass an
--- item only as often as its priority says; a high one does not, so that new keys gain nothing from it.
+-- the key gets its turn soon, and not before those that have waited. If that item has a low priority, the time is not
+-- later than that of the newest item: new keys pass it, and as each of them is later than the one before, only as
+-- often as its priority says.
 create function belay.present_vtime(_pool text) returns float8
-language sql volatile set search_path = belay, pg_temp as $$
-    select coalesce(
-        (select rank + 100 * greatest(priority, 0) from item where pool = _pool and state = 'queued'
-            order by rank, id limit 1),
-        (select max(vtime) from fair where pool = _pool), 0);
-$$;
+language plpgsql volatile set search_path = belay, pg_temp as $$
+declare
+    _first record;
+    _newest float8;
+begin
+    select rank, priority into _first from item where pool = _pool and state = 'queued' order by rank, id limit 1;
+    if _first.priority >= 0 then
+        return _first.rank + 100 * _first.priority;
+    end if;
+    select max(vtime) into _newest from fair where pool = _pool;
+    return coalesce(least(_newest, _first.rank), 0);
+end $$;
 
 -- Counts an item of the key, and returns its virtual time.
 create function belay.next_vtime(_pool text, _key text, _weight float8) returns float8
