@@ -30,6 +30,7 @@ struct bl_fleet_options {
      * this process. */
     void (*wardens)(void *context, uint64_t until_ns);
     void *context;
+    uint64_t seed; /* of all random times; 0: from the system */
 };
 
 /* Joins: sends the first heartbeat, and starts a fiber that sends the others. Call it before the
@@ -64,22 +65,33 @@ struct bl_fleet_worker_options {
     struct bl_fleet_place place;
     uint64_t
         drain_ns; /* items may end within it after a drain; the rest is stopped and given back */
-    uint64_t until_idle_ns; /* drains when nothing was claimed for this time; 0: never */
+    uint64_t until_idle_ns; /* drains when nothing ran or was claimed for this time; 0: never */
     /* Runs an item, in a fiber of its own, and fills the end. Its scope is the running one. */
     void (*run)(void *context, struct bl_fleet_try *one);
     /* Reads from an item how often it is retried. */
     struct bl_fleet_retries (*retries)(void *context, const struct bl_fleet_item *item);
+    /* Ends the grace periods of a try that an order stops at once. Must not wait. NULL: nothing. */
+    void (*hurry)(void *context, struct bl_fleet_try *one);
+    /* Stops a part of a running try, waits for its end, and writes the receipt into the arena.
+     * False: no such part is at work. NULL: a try has no parts. */
+    bool (*stop_part)(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,
+                      struct bl_arena *arena, struct bl_text *ret_receipt);
+    /* The same for a session that this process holds. NULL: it holds none. */
+    bool (*stop_session)(void *context, const struct bl_fleet_order *order, struct bl_arena *arena,
+                         struct bl_text *ret_receipt);
     void *context;
 };
 
 struct bl_fleet_worker;
 
-/* Joins, and claims and runs items until the worker is drained, or its work is stopped. Returns 0
- * after a drain; BL_ECANCELED after a stop. `ret_worker` is set before it waits for the first time. */
+/* Joins, and claims and runs items until the worker is drained, or its work or the running fiber's
+ * scope is stopped. Returns 0 after a drain; BL_ECANCELED after a stop, which gives the items back;
+ * an error if it cannot join. A worker that was taken over joins again. `*ret_worker` is set before
+ * it waits for the first time, and NULL again when the call returns. */
 int bl_fleet_work(const struct bl_fleet_worker_options *options,
                   struct bl_fleet_worker **ret_worker, struct bl_error *error);
 /* Begins to drain, from another fiber of the loop; a second call stops the items and gives them
- * back. */
+ * back. NULL is allowed. */
 void bl_fleet_drain(struct bl_fleet_worker *worker);
 
 BL_PUBLIC_END

@@ -111,6 +111,7 @@ struct bl_fleet_beat {
     struct bl_list silent; /* struct bl_fleet_silent */
     bool draining;         /* this worker is to claim nothing more, and to end */
     bool waiting;          /* items are queued in its pool */
+    uint32_t workers_live; /* that claim from its pool; 0: not known */
     struct bl_list owned;  /* struct bl_fleet_owned */
     struct bl_list orders; /* struct bl_fleet_order */
 };

@@ -11,17 +11,16 @@
 
 #include "parts.h"
 
-#define RETRY_MIN_NS (50 * BL_NS_PER_MS)
-#define RETRY_MAX_NS BL_NS_PER_S
-
 struct bl_fleet_member {
     struct bl_fleet_options options;
+    struct fleet_hooks hooks;
     struct bl_scope shield;
     struct bl_nursery service;
     struct fleet_watch watch;
     uint64_t renewed_ns; /* when the last answered heartbeat was sent */
     uint64_t lease_ns;
     uint64_t renew_ns;
+    struct bl_semaphore haste; /* at most one unit: the next heartbeat is wanted now */
     struct bl_random random;
     bool lost;
 };
@@ -65,6 +64,8 @@ static void member_lose(struct bl_fleet_member *member, const char *origin)
         return;
     member->lost = true;
     BL_LOG(BL_ROOM_FLEET, BL_LOG_WARNING, "lease lost", BL_LOG_STRING("origin", origin));
+    if (member->hooks.lost != NULL)
+        member->hooks.lost(member->hooks.context, origin);
     bl_scope_stop(member->options.work, BL_STOP_LEASE_LOST, origin);
 }
 
@@ -80,7 +81,7 @@ static void member_renewed(struct bl_fleet_member *member, const struct bl_fleet
 /* ---- Takeovers ---- */
 
 /* How long a call waits for its answer: never past the time at which the work is stopped. */
-static uint64_t member_answer_ns(const struct bl_fleet_member *member)
+uint64_t fleet_answer_ns(const struct bl_fleet_member *member)
 {
     uint64_t part_ns = member->lease_ns / FLEET_ANSWER_PART, answer = FLEET_ANSWER_NS;
     uint64_t left_ns = minus(stop_ns(member), member_now(member));
@@ -98,7 +99,7 @@ static void member_take_over(struct bl_fleet_member *member)
     struct fleet_silence *silence;
     struct bl_scope limit;
     int code = 0;
-    bl_limit_begin(&limit, member_answer_ns(member));
+    bl_limit_begin(&limit, fleet_answer_ns(member));
     while (code == 0 && (silence = fleet_watch_take(&member->watch,
                                                     member->lease_ns + FLEET_MARGIN_NS + extra_ns,
                                                     member_now(member))) != NULL) {
@@ -125,7 +126,10 @@ static int member_beat(struct bl_fleet_member *member, struct bl_error *error)
     bl_list_init(&beat.silent);
     bl_list_init(&beat.owned);
     bl_list_init(&beat.orders);
-    bl_limit_begin(&limit, member_answer_ns(member));
+    bl_semaphore_try_take(&member->haste);
+    if (member->hooks.sent != NULL)
+        member->hooks.sent(member->hooks.context);
+    bl_limit_begin(&limit, fleet_answer_ns(member));
     int code = store->beat(store->context, &arena, &beat, error);
     bl_limit_end(&limit);
     if (code != 0)
@@ -135,30 +139,43 @@ static int member_beat(struct bl_fleet_member *member, struct bl_error *error)
         return 0;
     }
     member_renewed(member, &beat, sent_ns);
+    if (member->hooks.answered != NULL && !member->lost)
+        member->hooks.answered(member->hooks.context, &beat);
     fleet_watch_note(&member->watch, &beat, member_now(member));
     member_take_over(member);
     return 0;
 }
 
-/* Sleeps, and stops the work when it is time to. */
+/* Sleeps; a heartbeat that is wanted ends the sleep. */
+static int member_sleep(struct bl_fleet_member *member, uint64_t sleep_ns, bool *ret_hasty)
+{
+    struct bl_scope limit;
+    bl_limit_begin(&limit, sleep_ns);
+    *ret_hasty = bl_semaphore_take(&member->haste) == 0;
+    bl_limit_end(&limit);
+    return bl_check();
+}
+
+/* Sleeps until the next heartbeat, and stops the work when it is time to. */
 static int member_nap(struct bl_fleet_member *member, uint64_t nap_ns)
 {
     uint64_t left_ns = minus(stop_ns(member), member_now(member));
+    bool hasty = false;
     int code = 0;
     if (!member->lost && left_ns <= nap_ns) {
-        code = bl_sleep(left_ns);
+        code = member_sleep(member, left_ns, &hasty);
         /* Suspended time may have passed as well, and is not slept. */
         if (code == 0 && member_now(member) >= stop_ns(member))
             member_lose(member, "lease");
         nap_ns = minus(nap_ns, left_ns);
     }
-    return code == 0 ? bl_sleep(nap_ns) : code;
+    return code == 0 && !hasty ? member_sleep(member, nap_ns, &hasty) : code;
 }
 
 static int member_main(void *argument)
 {
     struct bl_fleet_member *member = argument;
-    uint64_t nap_ns = member->renew_ns, retry_ns = RETRY_MIN_NS;
+    uint64_t nap_ns = member->renew_ns, retry_ns = FLEET_RETRY_MIN_NS;
     int code = 0;
     while (code == 0) {
         code = member_nap(member, nap_ns);
@@ -166,32 +183,50 @@ static int member_main(void *argument)
             break;
         uint64_t from_ns = bl_now_ns();
         if (member_beat(member, NULL) == 0) {
+            /* Several wishes for a heartbeat share one. */
+            code = bl_sleep(FLEET_RETRY_MIN_NS);
             nap_ns = minus(member->renew_ns, bl_now_ns() - from_ns);
-            retry_ns = RETRY_MIN_NS;
+            retry_ns = FLEET_RETRY_MIN_NS;
         } else {
             nap_ns = retry_ns;
-            retry_ns = 2 * retry_ns > RETRY_MAX_NS ? RETRY_MAX_NS : 2 * retry_ns;
+            retry_ns = fleet_retry_next(retry_ns);
         }
         if (!member->lost && member_now(member) >= stop_ns(member))
             member_lose(member, "lease");
-        code = bl_check();
+        if (code == 0)
+            code = bl_check();
     }
     return code;
 }
 
+void fleet_hasten(struct bl_fleet_member *member)
+{
+    if (member != NULL && member->haste.count == 0)
+        bl_semaphore_give(&member->haste);
+}
+
 /* ---- Join and leave ---- */
 
-int bl_fleet_join(const struct bl_fleet_options *options, struct bl_fleet_member **ret_member,
-                  struct bl_error *error)
+void fleet_random_seed(struct bl_random *random, uint64_t seed)
+{
+    if (seed == 0)
+        bl_random_bytes(&seed, sizeof seed);
+    bl_random_seed(random, seed);
+}
+
+int fleet_join(const struct bl_fleet_options *options, const struct fleet_hooks *hooks,
+               struct bl_fleet_member **ret_member, struct bl_error *error)
 {
     struct bl_fleet_member *member = bl_zalloc(sizeof *member);
-    uint64_t seed;
     member->options = *options;
-    bl_random_bytes(&seed, sizeof seed);
-    bl_random_seed(&member->random, seed);
+    if (hooks != NULL)
+        member->hooks = *hooks;
+    bl_semaphore_init(&member->haste, 0);
+    fleet_random_seed(&member->random, options->seed);
     fleet_watch_init(&member->watch);
     bl_shield_init(&member->shield, bl_loop_scope(bl_loop_current()));
     bl_nursery_init(&member->service, &member->shield);
+    *ret_member = member; /* the hooks may need it */
     int code = member_beat(member, error);
     if (code == 0 && member->lost)
         code = bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "join the fleet", NULL,
@@ -199,11 +234,17 @@ int bl_fleet_join(const struct bl_fleet_options *options, struct bl_fleet_member
     if (code == 0)
         code = bl_nursery_spawn(&member->service, NULL, "fleet: heartbeats", member_main, member,
                                 NULL);
-    if (code == 0)
-        *ret_member = member;
-    else
+    if (code != 0) {
+        *ret_member = NULL;
         bl_fleet_leave(member);
+    }
     return code;
+}
+
+int bl_fleet_join(const struct bl_fleet_options *options, struct bl_fleet_member **ret_member,
+                  struct bl_error *error)
+{
+    return fleet_join(options, NULL, ret_member, error);
 }
 
 void bl_fleet_leave(struct bl_fleet_member *member)
