@@ -1,5 +1,5 @@
 #include "simulation.h"
 
-extern const struct suite member_suite, simulation_suite;
+extern const struct suite member_suite, play_suite, simulation_suite, worker_suite;
 
-SUITE_MAIN(&member_suite, &simulation_suite)
+SUITE_MAIN(&member_suite, &worker_suite, &simulation_suite, &play_suite)

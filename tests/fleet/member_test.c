@@ -2,26 +2,6 @@
 #include "fleet/parts.h"
 #include "simulation.h"
 
-#define GRACE (200 * MS)
-
-#define FLEET_TEST(name)                                                                           \
-    static void name##_body(struct sim_server *server);                                            \
-    static int name##_main(void *argument)                                                         \
-    {                                                                                              \
-        struct sim_server server;                                                                  \
-        (void)argument;                                                                            \
-        sim_init(&server);                                                                         \
-        name##_body(&server);                                                                      \
-        for (unsigned i = 0; i < server.count; i++)                                                \
-            sim_leave(&server.workers[i]);                                                         \
-        return 0;                                                                                  \
-    }                                                                                              \
-    static void name(void **state BL_UNUSED)                                                       \
-    {                                                                                              \
-        run_in_virtual_loop(1, name##_main, NULL);                                                 \
-    }                                                                                              \
-    static void name##_body(struct sim_server *server)
-
 static enum bl_stop_reason reason_of(const struct sim_worker *worker)
 {
     struct bl_stop stop;

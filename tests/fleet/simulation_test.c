@@ -5,7 +5,6 @@
 
 #include "simulation.h"
 
-#define GRACE (200 * MS)
 #define STEPS 120
 
 struct sim_play {
@@ -30,32 +29,33 @@ static void check_rule(const struct sim_worker *worker, uint64_t seed)
 static int play(void *argument)
 {
     struct sim_play *play = argument;
-    struct sim_server server;
+    struct sim_server *server = bl_alloc(sizeof *server);
     struct bl_random random;
     bl_random_seed(&random, play->seed);
-    sim_init(&server);
-    unsigned count = 2 + (unsigned)bl_random_below(&random, WORKERS_MAX - 1);
+    sim_init(server);
+    bl_random_seed(&server->random, play->seed);
+    unsigned count = 2 + (unsigned)bl_random_below(&random, 7);
     for (unsigned i = 0; i < count; i++) {
-        struct sim_worker *worker = sim_add(&server);
+        struct sim_worker *worker = sim_add(server);
         worker->drift_ppm = (int64_t)bl_random_below(&random, 401) - 200;
         sim_join(worker, GRACE);
         bl_sleep(bl_random_below(&random, RENEW));
     }
     for (int step = 0; step < STEPS; step++) {
-        struct sim_worker *worker = &server.workers[bl_random_below(&random, count)];
+        struct sim_worker *worker = &server->workers[bl_random_below(&random, count)];
         worker->fault = (enum sim_fault)bl_random_below(&random, SIM_FAULTS);
         if (bl_random_below(&random, 3) == 0)
             worker->fault = SIM_NONE;
         if (bl_random_below(&random, 30) == 0)
-            server.starts++;
+            server->starts++;
         bl_sleep(bl_random_below(&random, 4 * RENEW));
     }
     for (unsigned i = 0; i < count; i++) {
-        check_rule(&server.workers[i], play->seed);
-        play->takeovers += server.workers[i].taken;
-        play->stops += bl_fleet_lost(server.workers[i].member);
-        sim_leave(&server.workers[i]);
+        check_rule(&server->workers[i], play->seed);
+        play->takeovers += server->workers[i].taken;
+        play->stops += bl_fleet_lost(server->workers[i].member);
     }
+    sim_close(server);
     return 0;
 }
 
