@@ -31,6 +31,12 @@ struct bl_fleet_options {
     void (*wardens)(void *context, uint64_t until_ns);
     void *context;
     uint64_t seed; /* of all random times; 0: from the system */
+    /* Stops a session that this process holds, or a part of it, for another process; waits for its
+     * end, and writes the receipt into the arena. False: it is not at work. NULL: orders for sessions
+     * are not taken. */
+    bool (*stop_session)(void *stop_context, const struct bl_fleet_order *order,
+                         struct bl_arena *arena, struct bl_text *ret_receipt);
+    void *stop_context;
 };
 
 /* Joins: sends the first heartbeat, and starts a fiber that sends the others. Call it before the
@@ -76,9 +82,6 @@ struct bl_fleet_worker_options {
      * False: no such part is at work. NULL: a try has no parts. */
     bool (*stop_part)(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,
                       struct bl_arena *arena, struct bl_text *ret_receipt);
-    /* The same for a session that this process holds. NULL: it holds none. */
-    bool (*stop_session)(void *context, const struct bl_fleet_order *order, struct bl_arena *arena,
-                         struct bl_text *ret_receipt);
     void *context;
 };
 

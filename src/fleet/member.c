@@ -14,6 +14,7 @@
 struct bl_fleet_member {
     struct bl_fleet_options options;
     struct fleet_hooks hooks;
+    struct fleet_held *held; /* NULL: it takes no orders, or is a worker's */
     struct bl_scope shield;
     struct bl_nursery service;
     struct fleet_watch watch;
@@ -214,19 +215,20 @@ void fleet_random_seed(struct bl_random *random, uint64_t seed)
     bl_random_seed(random, seed);
 }
 
-int fleet_join(const struct bl_fleet_options *options, const struct fleet_hooks *hooks,
-               struct bl_fleet_member **ret_member, struct bl_error *error)
+static struct bl_fleet_member *member_new(const struct bl_fleet_options *options)
 {
     struct bl_fleet_member *member = bl_zalloc(sizeof *member);
     member->options = *options;
-    if (hooks != NULL)
-        member->hooks = *hooks;
     bl_semaphore_init(&member->haste, 0);
     fleet_random_seed(&member->random, options->seed);
     fleet_watch_init(&member->watch);
     bl_shield_init(&member->shield, bl_loop_scope(bl_loop_current()));
     bl_nursery_init(&member->service, &member->shield);
-    *ret_member = member; /* the hooks may need it */
+    return member;
+}
+
+static int member_join(struct bl_fleet_member *member, struct bl_error *error)
+{
     int code = member_beat(member, error);
     if (code == 0 && member->lost)
         code = bl_error_set(error, BL_EBUSY, BL_KIND_SESSION, "join the fleet", NULL,
@@ -234,6 +236,16 @@ int fleet_join(const struct bl_fleet_options *options, const struct fleet_hooks 
     if (code == 0)
         code = bl_nursery_spawn(&member->service, NULL, "fleet: heartbeats", member_main, member,
                                 NULL);
+    return code;
+}
+
+int fleet_join(const struct bl_fleet_options *options, const struct fleet_hooks *hooks,
+               struct bl_fleet_member **ret_member, struct bl_error *error)
+{
+    struct bl_fleet_member *member = member_new(options);
+    member->hooks = *hooks;
+    *ret_member = member; /* the hooks may need it */
+    int code = member_join(member, error);
     if (code != 0) {
         *ret_member = NULL;
         bl_fleet_leave(member);
@@ -244,13 +256,24 @@ int fleet_join(const struct bl_fleet_options *options, const struct fleet_hooks 
 int bl_fleet_join(const struct bl_fleet_options *options, struct bl_fleet_member **ret_member,
                   struct bl_error *error)
 {
-    return fleet_join(options, NULL, ret_member, error);
+    struct bl_fleet_member *member = member_new(options);
+    if (options->stop_session != NULL)
+        member->held = fleet_held_new(member, &member->options, &member->hooks);
+    int code = member_join(member, error);
+    if (code == 0 && member->held != NULL)
+        code = fleet_held_listen(member->held);
+    if (code == 0)
+        *ret_member = member;
+    else
+        bl_fleet_leave(member);
+    return code;
 }
 
 void bl_fleet_leave(struct bl_fleet_member *member)
 {
     if (member == NULL)
         return;
+    fleet_held_free(member->held);
     bl_nursery_done(&member->service);
     bl_scope_done(&member->shield);
     member_set_wardens(member, 0);

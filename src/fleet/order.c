@@ -42,6 +42,7 @@ static void order_answer(struct fleet_order *order, const char *fate, struct bl_
 static const char *order_stop_inner(struct fleet_order *order, struct bl_text *ret_receipt)
 {
     const struct bl_fleet_worker_options *options = &order->worker->options;
+    const struct bl_fleet_options *member = &options->member;
     struct fleet_try *one = order->one;
     bool found = false;
     if (one != NULL && one->state == FLEET_TRY_RUNNING && options->stop_part != NULL) {
@@ -50,8 +51,9 @@ static const char *order_stop_inner(struct fleet_order *order, struct bl_text *r
                                    ret_receipt);
         one->parts--;
         bl_semaphore_give(&one->parts_ended);
-    } else if (one == NULL && options->stop_session != NULL) {
-        found = options->stop_session(options->context, &order->order, &order->arena, ret_receipt);
+    } else if (one == NULL && member->stop_session != NULL) {
+        found =
+            member->stop_session(member->stop_context, &order->order, &order->arena, ret_receipt);
     }
     return found ? fleet_fate(*ret_receipt) : bl_fate_name(BL_FATE_FINISHED);
 }
@@ -117,16 +119,22 @@ static const char *keep(struct bl_arena *arena, const char *string)
     return string == NULL ? NULL : bl_arena_text(arena, bl_text_from(string)).data;
 }
 
+void fleet_order_copy(struct bl_arena *arena, const struct bl_fleet_order *from,
+                      struct bl_fleet_order *ret_order)
+{
+    *ret_order = *from;
+    ret_order->stop = keep(arena, from->stop);
+    ret_order->item = keep(arena, from->item);
+    ret_order->part = keep(arena, from->part);
+    ret_order->origin = keep(arena, from->origin);
+}
+
 static void order_begin(struct bl_fleet_worker *worker, const struct bl_fleet_order *from,
                         struct fleet_try *one)
 {
     struct fleet_order *order = bl_zalloc(sizeof *order);
     order->worker = worker;
-    order->order = *from;
-    order->order.stop = keep(&order->arena, from->stop);
-    order->order.item = keep(&order->arena, from->item);
-    order->order.part = keep(&order->arena, from->part);
-    order->order.origin = keep(&order->arena, from->origin);
+    fleet_order_copy(&order->arena, from, &order->order);
     order->one = one;
     order->afterwards = one != NULL && one->state == FLEET_TRY_ENDED;
     bl_semaphore_init(&order->ended, 0);

@@ -67,6 +67,19 @@ void fleet_hasten(struct bl_fleet_member *member);
 /* How long a call waits for its answer: never past the time at which the work is stopped. */
 uint64_t fleet_answer_ns(const struct bl_fleet_member *member);
 
+/* ---- held.c: stops of what a member holds that claims no items ---- */
+
+struct fleet_held;
+
+/* The options are the member's. Returns the member's hooks in `*ret_hooks`. */
+struct fleet_held *fleet_held_new(struct bl_fleet_member *member,
+                                  const struct bl_fleet_options *options,
+                                  struct fleet_hooks *ret_hooks);
+/* Listens for stops, so that they need not wait for the next heartbeat. */
+int fleet_held_listen(struct fleet_held *held);
+/* Sends the answers that are left, in a bounded time. NULL is allowed. */
+void fleet_held_free(struct fleet_held *held);
+
 /* ---- worker.c: claims, heartbeats, drain ---- */
 
 /* working -> draining -> returning */
@@ -200,6 +213,9 @@ struct fleet_order {
     uint64_t moved; /* number of its answer */
 };
 
+/* The copy is in the arena. */
+void fleet_order_copy(struct bl_arena *arena, const struct bl_fleet_order *from,
+                      struct bl_fleet_order *ret_order);
 /* Carries out the orders of a heartbeat that are new. */
 void fleet_orders_take(struct bl_fleet_worker *worker, const struct bl_fleet_beat *beat);
 /* Forgets those that were answered before the heartbeat was sent. */

@@ -47,6 +47,35 @@ FLEET_TEST(leaving_frees_the_wardens)
     CHECK_EQUAL(worker->beats, 1);
 }
 
+/* Each heartbeat repeats the order until it is answered. */
+FLEET_TEST(a_session_is_stopped_once_for_another_process)
+{
+    struct sim_worker *worker = sim_add(server);
+    static const struct {
+        const char *session, *fate;
+    } orders[] = {{"session_1", "killed"}, {"session_2", "finished"}};
+    sim_join(worker, GRACE);
+    for (unsigned i = 0; i < BL_COUNT(orders); i++) {
+        worker->order_item = orders[i].session;
+        bl_sleep(3 * RENEW);
+        CHECK(worker->order_item == NULL && strcmp(worker->order_fate, orders[i].fate) == 0);
+    }
+    CHECK_EQUAL(worker->session_stops, 2);
+    CHECK_EQUAL(reason_of(worker), BL_STOP_NONE);
+}
+
+FLEET_TEST(a_stop_is_answered_before_its_member_leaves)
+{
+    struct sim_worker *worker = sim_add(server);
+    sim_join(worker, GRACE);
+    worker->order_item = "session_1";
+    bl_semaphore_give(&worker->wake);
+    bl_sleep(200 * MS);
+    bl_fleet_leave(worker->member);
+    worker->member = NULL;
+    CHECK(worker->order_item == NULL && strcmp(worker->order_fate, "killed") == 0);
+}
+
 FLEET_TEST(joining_fails_without_a_store)
 {
     struct sim_worker *worker = sim_add(server);
@@ -246,6 +275,8 @@ static void silence_is_that_of_one_heartbeat(void **state BL_UNUSED)
 SUITE(member, cmocka_unit_test(silence_is_that_of_one_heartbeat),
       cmocka_unit_test(a_slow_network_does_not_lengthen_the_lease),
       cmocka_unit_test(a_member_renews_its_lease), cmocka_unit_test(leaving_frees_the_wardens),
+      cmocka_unit_test(a_session_is_stopped_once_for_another_process),
+      cmocka_unit_test(a_stop_is_answered_before_its_member_leaves),
       cmocka_unit_test(joining_fails_without_a_store),
       cmocka_unit_test(work_is_stopped_before_the_lease_ends),
       cmocka_unit_test(work_is_stopped_while_a_heartbeat_has_no_answer),

@@ -81,7 +81,7 @@ static int sim_beat(void *context, struct bl_arena *arena, struct bl_fleet_beat 
     }
     worker->beats++;
     ret_beat->live = !worker->lost;
-    if (worker->place && !worker->lost)
+    if (!worker->lost)
         sim_queue_beat(worker, arena, ret_beat);
     code = sim_return(worker);
     if (code != 0)
@@ -156,6 +156,8 @@ void sim_join(struct sim_worker *worker, uint64_t grace_ns)
                                        .now_ns = sim_now,
                                        .wardens = sim_set_wardens,
                                        .context = worker,
+                                       .stop_session = sim_stop_session,
+                                       .stop_context = worker,
                                        .seed = bl_random_next(&worker->server->random) | 1};
     CHECK_EQUAL(bl_fleet_join(&options, &worker->member, NULL), 0);
 }

@@ -152,6 +152,9 @@ struct sim_worker *sim_add(struct sim_server *server);
 /* Joins with this grace period; checks that it succeeds. */
 void sim_join(struct sim_worker *worker, uint64_t grace_ns);
 void sim_leave(struct sim_worker *worker);
+/* For `stop_session`: only session_1 is at work. */
+bool sim_stop_session(void *worker, const struct bl_fleet_order *order, struct bl_arena *arena,
+                      struct bl_text *ret_receipt);
 /* Time of the worker's own clock. */
 uint64_t sim_now(void *worker);
 void sim_set_wardens(void *worker, uint64_t until_ns);

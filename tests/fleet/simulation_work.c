@@ -118,8 +118,8 @@ static bool work_stop_part(void *context, struct bl_fleet_try *one,
     return strcmp(order->part, "call_1") == 0;
 }
 
-static bool work_stop_session(void *context, const struct bl_fleet_order *order,
-                              struct bl_arena *arena BL_UNUSED, struct bl_text *ret_receipt)
+bool sim_stop_session(void *context, const struct bl_fleet_order *order,
+                      struct bl_arena *arena BL_UNUSED, struct bl_text *ret_receipt)
 {
     struct sim_worker *worker = context;
     worker->session_stops++;
@@ -161,6 +161,8 @@ static int work_main(void *argument)
                    .now_ns = sim_now,
                    .wardens = sim_set_wardens,
                    .context = worker,
+                   .stop_session = sim_stop_session,
+                   .stop_context = worker,
                    .seed = bl_random_next(&worker->server->random) | 1},
         .place = {.pool = "main", .slots = worker->slots},
         .drain_ns = start->drain_ns,
@@ -169,7 +171,6 @@ static int work_main(void *argument)
         .retries = work_retries,
         .hurry = work_hurry,
         .stop_part = work_stop_part,
-        .stop_session = work_stop_session,
         .context = worker,
     };
     bl_free(start);
