@@ -268,6 +268,44 @@ extern const struct bl_record bl_run_answer_record;
 void bl_run_answer_init(struct bl_run_answer *answer, struct bl_arena *arena,
                         const struct bl_agent_result *result, const struct bl_model *model);
 
+/* ---- Runs on request ------------------------------------------------------------------------- */
+
+/* What a client may ask of a run: the input of the MCP tool `run`, and a part of the items of a
+ * queue. */
+struct bl_run_request {
+    struct bl_text prompt;
+    const char *session; /* NULL: a new one */
+    const char *model;   /* NULL: the runtime's */
+    bool timed;
+    uint64_t timeout_ns;   /* as int64_t; zero or less: already expired */
+    uint64_t max_turns;    /* 0: the workspace's */
+    uint64_t max_steps;    /* BL_UNLIMITED: no limit */
+    double max_budget_usd; /* negative: no limit */
+    bool mode_chosen;
+    enum bl_permission_mode mode;
+    const char *request_id; /* NULL: none */
+};
+
+extern const struct bl_record bl_run_request_record;
+
+/* A request, and how its run is started. */
+struct bl_run_order {
+    struct bl_run_request request;
+    const char *directory; /* absolute */
+    const char *run_id;
+    uint64_t from_ns;                 /* start of the time that it may take */
+    struct bl_activities *activities; /* NULL: not listed */
+};
+
+/* In a fiber: runs an agent in a workspace of its own, in `scope`, which the caller may stop. Call it
+ * outside of that scope: after a stop, the result is still to be made. Returns 0 with the answer,
+ * which is in the arena, also if the run did not complete; its session_id is NULL if the run was
+ * stopped before it had a session, and is not in the store. Other codes: it could not start, and
+ * `error` has the reason. */
+int bl_runtime_run(struct bl_runtime *runtime, const struct bl_run_order *order,
+                   struct bl_scope *scope, struct bl_arena *arena, struct bl_run_answer *ret_answer,
+                   struct bl_error *error);
+
 BL_PUBLIC_END
 
 #endif

@@ -194,8 +194,7 @@ void mcp_schemas_close(struct mcp_server *server);
 void mcp_list_tools(struct mcp_request *request, struct mcp_reply *ret_reply);
 void mcp_call_tool(struct mcp_request *request, struct mcp_reply *ret_reply);
 
-extern const struct bl_record mcp_run_input, mcp_exec_input, mcp_wait_input, mcp_terminate_input,
-    mcp_cancel_input;
+extern const struct bl_record mcp_exec_input, mcp_wait_input, mcp_terminate_input, mcp_cancel_input;
 mcp_tool_serve mcp_tool_run, mcp_tool_exec, mcp_tool_wait, mcp_tool_terminate, mcp_tool_cancel;
 
 /* In a fiber; called with the server. */

@@ -32,7 +32,8 @@ static const struct mcp_tool own_tools[] = {
     {"run", "Run an agent",
      "Gives a task to an agent, which works on it with its own tools, and answers with the "
      "result.",
-     &mcp_run_input, run_output, ANNOTATIONS("false", "true", "false", "true"), mcp_tool_run, NULL},
+     &bl_run_request_record, run_output, ANNOTATIONS("false", "true", "false", "true"),
+     mcp_tool_run, NULL},
     {"exec", "Run JavaScript",
      "Runs JavaScript in a process of its own, and answers with its outcome or, after the yield "
      "time, with its output so far.",
