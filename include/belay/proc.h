@@ -223,6 +223,10 @@ extern const char *const bl_environment_secrets[];
  * Names in `allow` are kept. The result ends in NULL and is in the arena. */
 const char *const *bl_environment_scrub(struct bl_arena *arena, const char *const *environment,
                                         const char *const *secrets, const char *const *allow);
+/* Returns an environment with further variables ("NAME=value"; ends in NULL; may be NULL), which
+ * replace those of the same name. In the arena; the entries are not copied. */
+const char *const *bl_environment_add(struct bl_arena *arena, const char *const *environment,
+                                      const char *const *variables);
 
 /* Removes the values of secrets from what /proc/PID/environ shows of this process. `environ` and
  * getenv(3) still return them. Call it once, first in main: earlier pointers into the environment

@@ -89,6 +89,7 @@ struct bl_workspace_options {
     const struct bl_json *mcp_servers; /* more servers, in the form of ACP; NULL if none */
     bool trust_mcp;                    /* also the project's own servers */
     bool without_mcp;                  /* no server at all */
+    const char *const *variables;      /* for commands and MCP servers: "NAME=value" */
 
     /* Its sessions. */
     struct bl_store *store; /* outlives the workspace; NULL: that of `store_path` */
@@ -230,6 +231,7 @@ struct bl_workspace_request {
     bool asks;             /* a user can be asked about calls that no rule allows */
     bool keep;             /* stopped turns are kept */
     double max_budget_usd; /* negative: that of the runtime; otherwise the smaller one applies */
+    const char *const *variables; /* for commands and MCP servers; NULL if none */
 };
 
 /* In a fiber: reads the workspace of the options, so that an error in them is reported at once.
@@ -295,6 +297,7 @@ struct bl_run_order {
     const char *run_id;
     uint64_t from_ns;                 /* start of the time that it may take */
     struct bl_activities *activities; /* NULL: not listed */
+    const char *const *variables;     /* for commands and MCP servers; NULL if none */
 };
 
 /* In a fiber: runs an agent in a workspace of its own, in `scope`, which the caller may stop. Call it

@@ -395,6 +395,8 @@ enum bl_sandbox bl_toolbox_sandbox(struct bl_toolbox *toolbox);
 void bl_toolbox_hide(struct bl_toolbox *toolbox, const char *const *variables);
 /* Passes these variables to commands even if they look like secrets. */
 void bl_toolbox_allow_variables(struct bl_toolbox *toolbox, const char *const *variables);
+/* Gives these variables ("NAME=value") to commands and MCP servers, too. */
+void bl_toolbox_add_variables(struct bl_toolbox *toolbox, const char *const *variables);
 /* Returns the rule that "always" would add for this call: "bash(git commit *)", "edit(src/a.c)"; in
  * the call's arena. Empty if no rule can express it. */
 struct bl_text bl_toolbox_rule(struct bl_toolbox *toolbox, const struct bl_tool_call *call);

@@ -185,6 +185,37 @@ const char *const *bl_environment_scrub(struct bl_arena *arena, const char *cons
     return result;
 }
 
+static bool environment_sets(const char *const *variables, const char *entry)
+{
+    size_t size = strcspn(entry, "=") + 1;
+
+    for (; *variables != NULL; variables++)
+        if (strncmp(*variables, entry, size) == 0)
+            return true;
+    return false;
+}
+
+const char *const *bl_environment_add(struct bl_arena *arena, const char *const *environment,
+                                      const char *const *variables)
+{
+    size_t count = 0, kept = 0;
+
+    if (variables == NULL)
+        return environment;
+    for (size_t i = 0; environment[i] != NULL; i++)
+        count++;
+    for (size_t i = 0; variables[i] != NULL; i++)
+        count++;
+    const char **all = bl_arena_alloc(arena, (count + 1) * sizeof *all);
+    for (size_t i = 0; environment[i] != NULL; i++)
+        if (!environment_sets(variables, environment[i]))
+            all[kept++] = environment[i];
+    for (size_t i = 0; variables[i] != NULL; i++)
+        all[kept++] = variables[i];
+    all[kept] = NULL;
+    return all;
+}
+
 /* ---- /proc/PID/environ ----------------------------------------------------------------------- */
 
 /* The strings that the kernel shows; NULL: still those of `environ`. */

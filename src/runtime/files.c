@@ -40,7 +40,7 @@ struct bl_workspace_options runtime_options_copy(const struct bl_workspace_optio
         &copy.schema_path,   &copy.store_path,
     };
     const char *const **lists[] = {
-        &copy.folders, &copy.readable, &copy.allow, &copy.deny, &copy.mcp_files,
+        &copy.folders, &copy.readable, &copy.allow, &copy.deny, &copy.mcp_files, &copy.variables,
     };
 
     for (size_t i = 0; i < BL_COUNT(words); i++)

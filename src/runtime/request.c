@@ -59,6 +59,7 @@ static int request_open(struct request_run *run)
         .mode_chosen = asked->mode_chosen,
         .mode = asked->mode,
         .max_budget_usd = asked->max_budget_usd,
+        .variables = run->order->variables,
     };
     bool expired = asked->timed && request_timeout_ns(run) <= 0;
     struct bl_scope *outer = bl_scope_enter(run->scope);

@@ -98,6 +98,7 @@ static struct bl_workspace_options runtime_narrow(const struct bl_runtime *runti
     options.directory = request->directory;
     options.folders = runtime_list_join(arena, runtime->options->folders, request->folders);
     options.mcp_servers = request->mcp_servers;
+    options.variables = request->variables;
     if (request->model != NULL)
         options.model = request->model;
     if (request->mode_chosen) {

@@ -192,6 +192,7 @@ static int workspace_open_toolbox(struct bl_workspace *workspace, struct bl_erro
         return code;
     bl_toolbox_allow_variables(workspace->toolbox, project->settings.env_allow);
     bl_toolbox_hide(workspace->toolbox, bl_config_key_variables(project->config));
+    bl_toolbox_add_variables(workspace->toolbox, options->variables);
     return 0;
 }
 

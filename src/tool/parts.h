@@ -182,9 +182,10 @@ struct bl_toolbox {
     uint32_t grace_ms;
     uint32_t mcp_grace_ms;
     size_t output_max;
-    const char *shell;          /* bash, or sh */
-    const char *const *hidden;  /* variables withheld from commands; ends in NULL; may be NULL */
-    const char *const *allowed; /* variables passed to commands although they look like secrets */
+    const char *shell;            /* bash, or sh */
+    const char *const *hidden;    /* variables withheld from commands; ends in NULL; may be NULL */
+    const char *const *allowed;   /* variables passed to commands although they look like secrets */
+    const char *const *variables; /* added to those of commands and servers; may be NULL */
     struct bl_list running;
     struct bl_list jobs;        /* background commands: struct job (job.c) */
     struct bl_nursery *nursery; /* of the jobs; NULL if there can be none */
@@ -238,6 +239,8 @@ int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *aren
 int tool_sandbox_wrap(const struct bl_toolbox *toolbox, struct bl_arena *arena,
                       const char *const *arguments, const char *const **ret_arguments,
                       struct bl_error *error);
+/* Returns the environment of commands and MCP servers, in the arena. */
+const char *const *tool_environment(const struct bl_toolbox *toolbox, struct bl_arena *arena);
 /* Calls bl_sandbox_pins_sweep after a command. */
 const char *tool_sandbox_sweep(const struct bl_toolbox *toolbox);
 /* Returns whether the model can fix the failure: for example, the workspace does not exist. */

@@ -407,6 +407,18 @@ void bl_toolbox_allow_variables(struct bl_toolbox *toolbox, const char *const *v
     toolbox->allowed = variables;
 }
 
+void bl_toolbox_add_variables(struct bl_toolbox *toolbox, const char *const *variables)
+{
+    toolbox->variables = variables;
+}
+
+const char *const *tool_environment(const struct bl_toolbox *toolbox, struct bl_arena *arena)
+{
+    return bl_environment_add(arena,
+                              bl_environment_scrub(arena, NULL, toolbox->hidden, toolbox->allowed),
+                              toolbox->variables);
+}
+
 /* Jobs continue after a hurried stop, and get their grace period. */
 void bl_toolbox_calm(struct bl_toolbox *toolbox)
 {

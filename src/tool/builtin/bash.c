@@ -160,8 +160,7 @@ int tool_command_prepare(const struct bl_toolbox *toolbox, struct bl_arena *aren
 {
     const char *const arguments[] = {toolbox->shell, "-c", text.data, NULL};
     *ret_command = (struct bl_command){
-        .options = {.environment =
-                        bl_environment_scrub(arena, NULL, toolbox->hidden, toolbox->allowed),
+        .options = {.environment = tool_environment(toolbox, arena),
                     .directory = toolbox->workspace,
                     .input = -1,
                     .container = toolbox->container,

@@ -63,35 +63,12 @@ static void mcp_stdio_closed(void *context, const char *why)
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-static bool sets(const char *const *variables, const char *pair)
-{
-    size_t size = strcspn(pair, "=") + 1;
-    for (; *variables != NULL; variables++)
-        if (strncmp(*variables, pair, size) == 0)
-            return true;
-    return false;
-}
-
-/* Returns our environment without secrets, with the variables of the entry. */
+/* Returns our environment without secrets, with the variables of the toolbox and of the entry. */
 static const char *const *mcp_stdio_make_environment(struct mcp_process *process)
 {
-    const struct bl_toolbox *toolbox = process->server->toolbox;
-    const char *const *own = process->server->entry->variables;
-    const char *const *scrubbed =
-        bl_environment_scrub(&process->arena, NULL, toolbox->hidden, toolbox->allowed);
-    size_t count = 0, kept = 0;
-    while (scrubbed[count] != NULL)
-        count++;
-    for (size_t i = 0; own[i] != NULL; i++)
-        count++;
-    const char **all = bl_arena_alloc(&process->arena, (count + 1) * sizeof *all);
-    for (size_t i = 0; scrubbed[i] != NULL; i++)
-        if (!sets(own, scrubbed[i]))
-            all[kept++] = scrubbed[i];
-    for (size_t i = 0; own[i] != NULL; i++)
-        all[kept++] = own[i];
-    all[kept] = NULL;
-    return all;
+    return bl_environment_add(&process->arena,
+                              tool_environment(process->server->toolbox, &process->arena),
+                              process->server->entry->variables);
 }
 
 static int mcp_stdio_make_arguments(struct mcp_process *process, const char *const **ret_arguments,
