@@ -53,6 +53,9 @@ int cli_cell_run(struct cli_call *call);
 int cli_chat_run(struct cli_call *call);
 int cli_feature_run(struct cli_call *call);
 int cli_fleet_run(struct cli_call *call);
+int cli_submit_run(struct cli_call *call);
+int cli_wait_run(struct cli_call *call);
+int cli_worker_run(struct cli_call *call);
 int cli_ps_run(struct cli_call *call);
 int cli_inject_run(struct cli_call *call);
 int cli_route_run(struct cli_call *call);
@@ -173,8 +176,11 @@ int cli_answer_write(struct bl_buffer *out, const struct cli_call *call, int exi
 int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl_record *record,
                      const void *from);
 
-/* The same for a run's output, of any size. If the answer cannot be written, an error is written
- * instead and `*exit_code` changes. */
+/* Writes a line as cli_answer_write does, for a run's output, of any size. If the answer cannot be
+ * written, an error is written instead and `*exit_code` changes. The buffer is initialised here. */
+void cli_answer_write_long(struct bl_buffer *out, const struct cli_call *call, int *exit_code,
+                           const struct bl_record *record, const void *from);
+/* The same into a stream. */
 struct cli_stream;
 void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                        const struct bl_record *record, const void *from);

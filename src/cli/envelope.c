@@ -98,21 +98,30 @@ int cli_answer_print(const struct cli_call *call, int exit_code, const struct bl
     return result == 0 ? exit_code : CLI_EXIT_FAILED;
 }
 
+void cli_answer_write_long(struct bl_buffer *out, const struct cli_call *call, int *exit_code,
+                           const struct bl_record *record, const void *from)
+{
+    struct bl_error error = {0};
+
+    bl_buffer_init(out, LONG_ENVELOPE_MAX);
+    int code = cli_answer_write(out, call, *exit_code, record, from);
+    if (code == 0)
+        return;
+    bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
+                 "the answer cannot be written: %s", bl_error_text(code));
+    *exit_code = CLI_EXIT_FAILED;
+    bl_buffer_clear(out);
+    cli_answer_write(out, call, *exit_code, &cli_failure_record, &error);
+}
+
 void cli_answer_stream(struct cli_stream *stream, const struct cli_call *call, int *exit_code,
                        const struct bl_record *record, const void *from)
 {
-    struct bl_error error = {0};
-    BL_AUTO_BUFFER(line, LONG_ENVELOPE_MAX);
+    struct bl_buffer line;
 
-    int code = cli_answer_write(&line, call, *exit_code, record, from);
-    if (code != 0) {
-        bl_error_set(&error, code, BL_KIND_RUNTIME, "write the answer", NULL,
-                     "the answer cannot be written: %s", bl_error_text(code));
-        *exit_code = CLI_EXIT_FAILED;
-        bl_buffer_clear(&line);
-        cli_answer_write(&line, call, *exit_code, &cli_failure_record, &error);
-    }
+    cli_answer_write_long(&line, call, exit_code, record, from);
     cli_stream_write(stream, bl_buffer_text(&line));
+    bl_buffer_done(&line);
 }
 
 int cli_fail(const struct cli_call *call, const struct bl_error *error, int exit_code)

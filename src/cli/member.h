@@ -5,6 +5,10 @@
 #include <belay/fleet.h>
 #include <belay/runtime.h>
 
+/* Checks that a store is named and that it is a database: only those have a queue and workers. */
+int cli_fleet_check(const char *where, struct bl_error *error);
+/* Returns the longest grace period of stops in a workspace with these options; NULL: the default. */
+uint64_t cli_member_grace_ns(const struct bl_workspace_options *options);
 /* Joins if the store is shared by several machines; `*ret_member` is NULL if it is a file. The work
  * is stopped when the lease is lost. `options` gives the grace period; NULL: the default. Leave with
  * bl_fleet_leave before the store is closed. */

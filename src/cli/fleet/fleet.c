@@ -1,6 +1,7 @@
 #include "fleet.h"
 
 #include "cli/answers.h"
+#include "cli/member.h"
 
 #define TEXT_MAX ((size_t)4 * 1024 * 1024)
 
@@ -101,20 +102,12 @@ static const struct fleet_entry {
 
 static int fleet_check(struct fleet_work *work, struct bl_error *error)
 {
-    if (work->where != NULL && bl_store_is_database(work->where)) {
-        work->shown = bl_store_shown(&work->arena, work->where);
-        return 0;
-    }
     if (work->where == NULL && work->plan)
         return 0;
-    if (work->where == NULL)
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--store",
-                     "no database is named");
-    else
-        bl_error_set(error, BL_EINVAL, BL_KIND_USAGE, "read the command line", "--store",
-                     "store '%.200s' is a file, and a fleet needs a database", work->where);
-    bl_error_hint(error, "name one with --store postgres://USER@HOST:PORT/DATABASE or BELAY_STORE");
-    return BL_EINVAL;
+    int code = cli_fleet_check(work->where, error);
+    if (code == 0)
+        work->shown = bl_store_shown(&work->arena, work->where);
+    return code;
 }
 
 static int fleet_main(void *argument)

@@ -93,6 +93,8 @@ static int run_options_find_folders(struct run_options *options, struct bl_error
 
 static int find_store(struct run_options *options, struct bl_error *error)
 {
+    if (options->shared)
+        return cli_fleet_check(options->store, error);
     if (options->store != NULL)
         return 0;
     return bl_store_default_path(&options->arena, &options->store, error);
@@ -122,10 +124,9 @@ static int run_options_settle(struct run_options *options, struct bl_error *erro
 
 /* ---- The whole command line ------------------------------------------------------------------ */
 
-static int parse_options(struct cli_call *call, enum bl_permission_mode mode, bool converses,
+static int parse_options(struct cli_call *call, enum bl_permission_mode mode,
                          struct run_options *options, struct bl_error *error)
 {
-    *options = (struct run_options){.converses = converses};
     bl_workspace_options_init(&options->workspace, NULL);
     options->workspace.mode = mode;
     options->workspace.limits.keep = mode == BL_PERMISSION_ASK;
@@ -137,7 +138,8 @@ static int parse_options(struct cli_call *call, enum bl_permission_mode mode, bo
 
 int run_options_parse(struct cli_call *call, struct run_options *options, struct bl_error *error)
 {
-    return parse_options(call, BL_PERMISSION_AUTO, false, options, error);
+    *options = (struct run_options){0};
+    return parse_options(call, BL_PERMISSION_AUTO, options, error);
 }
 
 int run_options_parse_chat(struct cli_call *call, struct run_options *options,
@@ -149,7 +151,15 @@ int run_options_parse_chat(struct cli_call *call, struct run_options *options,
 int run_options_parse_serving(struct cli_call *call, bool asks, struct run_options *options,
                               struct bl_error *error)
 {
-    return parse_options(call, asks ? BL_PERMISSION_ASK : BL_PERMISSION_AUTO, true, options, error);
+    *options = (struct run_options){.converses = true};
+    return parse_options(call, asks ? BL_PERMISSION_ASK : BL_PERMISSION_AUTO, options, error);
+}
+
+int run_options_parse_queue(struct cli_call *call, bool serves, struct run_options *options,
+                            struct bl_error *error)
+{
+    *options = (struct run_options){.converses = serves, .shared = true};
+    return parse_options(call, BL_PERMISSION_AUTO, options, error);
 }
 
 void run_options_done(struct run_options *options)

@@ -116,13 +116,24 @@ static void run_output_write_result(struct run_work *work)
     run_answer_stream(work, &run_answer.record, &answer);
 }
 
+void run_answers_write(struct bl_buffer *out, const struct bl_list *turns)
+{
+    BL_LIST_EACH (link, turns) {
+        const struct bl_turn_result *turn = BL_CONTAINER(link, struct bl_turn_result, link);
+        if (turn->end != BL_TURN_COMPLETED)
+            continue;
+        bl_buffer_append(out, turn->output);
+        if (!bl_text_ends_with(turn->output, BL_TEXT("\n")))
+            bl_buffer_append_byte(out, '\n');
+    }
+}
+
 static void write_answers(struct run_work *work)
 {
-    BL_LIST_EACH (link, &work->result.run.turns) {
-        const struct bl_turn_result *turn = BL_CONTAINER(link, struct bl_turn_result, link);
-        if (turn->end == BL_TURN_COMPLETED)
-            run_output_write_answer(work, turn->output);
-    }
+    BL_AUTO_BUFFER(out, EVENT_MAX);
+
+    run_answers_write(&out, &work->result.run.turns);
+    cli_stream_say(&work->stream, bl_buffer_text(&out));
 }
 
 /* With an incomplete recording (--record), the run never reports success. */
@@ -177,9 +188,8 @@ static const char *end_meaning(enum bl_turn_end end)
     return "";
 }
 
-static void complain_end(const struct run_work *work)
+static void complain_end(const struct cli_call *call, const struct bl_run_result *run)
 {
-    const struct bl_run_result *run = &work->result.run;
     const struct bl_error *cause = run->error;
     struct bl_error error = {0};
 
@@ -191,21 +201,37 @@ static void complain_end(const struct run_work *work)
                 : "the session is unchanged");
     if (cause != NULL)
         bl_error_hint(&error, "%s", cause->hint);
-    cli_complain(work->call, &error);
+    cli_complain(call, &error);
 }
 
-static void remark_kept(const struct run_work *work)
+static void remark_kept(const struct bl_run_result *run, const char *session)
 {
-    const struct bl_run_result *run = &work->result.run;
     char line[LINE_SIZE];
 
     if (bl_list_empty(&run->turns) ||
         !BL_CONTAINER(run->turns.previous, struct bl_turn_result, link)->interrupted)
         return;
     snprintf(line, sizeof line,
-             "The partial output is kept in session %s, marked as interrupted.\n",
-             work->result.session_id);
+             "The partial output is kept in session %s, marked as interrupted.\n", session);
     cli_remark(bl_text_from(line));
+}
+
+void run_remark_result(const struct cli_call *call, const struct bl_run_result *run,
+                       const char *session)
+{
+    struct bl_text line = bl_text_trim(run->receipt_line);
+    bool stopped = run->end == BL_TURN_CANCELLED || run->end == BL_TURN_TIMEOUT;
+    BL_AUTO_BUFFER(whole, SIZE_MAX / 2);
+
+    if (line.size > 0) {
+        bl_buffer_append(&whole, line);
+        bl_buffer_append_byte(&whole, '\n');
+        cli_remark(bl_buffer_text(&whole));
+    }
+    if (run->end != BL_TURN_COMPLETED && (!stopped || line.size == 0))
+        complain_end(call, run);
+    if (stopped)
+        remark_kept(run, session);
 }
 
 /* Reports undelivered messages; of each, a line shows the beginning. */
@@ -235,17 +261,7 @@ void run_remark_end(struct run_work *work)
     remark_recovery(work);
     remark_undelivered(work);
     run_refusals_say(work);
-    struct bl_text line = bl_text_trim(run->receipt_line);
-    if (line.size > 0) {
-        struct bl_text whole =
-            bl_arena_printf(&work->arena, BL_TEXT_FORMAT "\n", BL_TEXT_ARG(line));
-        cli_remark(whole);
-    }
-    bool stopped = run->end == BL_TURN_CANCELLED || run->end == BL_TURN_TIMEOUT;
-    if (run->end != BL_TURN_COMPLETED && (!stopped || line.size == 0))
-        complain_end(work);
-    if (stopped)
-        remark_kept(work);
+    run_remark_result(work->call, run, work->result.session_id);
 }
 
 const struct run_face run_face = {

@@ -23,6 +23,7 @@ struct run_options {
     size_t deny_count;
     const char *prompt; /* NULL for standard input */
     bool converses;     /* prompts arrive later */
+    bool shared;        /* the store must be a database */
     const char *session;
     bool newest;
     const char *resume;
@@ -87,6 +88,10 @@ int run_options_parse_chat(struct cli_call *call, struct run_options *options,
  * own struct, which is zeroed. With `asks`, clients can answer questions, as in a conversation. */
 int run_options_parse_serving(struct cli_call *call, bool asks, struct run_options *options,
                               struct bl_error *error);
+/* The same for the queue of a fleet, whose store must be a database: for a worker, or else for a
+ * command with a prompt. `options` is as above. */
+int run_options_parse_queue(struct cli_call *call, bool serves, struct run_options *options,
+                            struct bl_error *error);
 void run_options_done(struct run_options *options);
 /* Parses the command line of `run` or `bootstrap`, and runs it. Returns the exit code. */
 int run_command(struct cli_call *call,
@@ -193,6 +198,11 @@ extern const struct run_face run_face;
 void run_answer_stream(struct run_work *work, const struct bl_record *record, const void *from);
 /* Returns the exit code of the process for the outcome of the run. */
 int run_exit_code(const struct run_work *work);
+/* Appends the answers of the completed turns (struct bl_turn_result), each ending in a newline. */
+void run_answers_write(struct bl_buffer *out, const struct bl_list *turns);
+/* Prints to standard error, for people: the line of the receipt, or why the run did not complete. */
+void run_remark_result(const struct cli_call *call, const struct bl_run_result *run,
+                       const char *session);
 /* Prints to standard error, for people: why the run did not complete, the receipt, and that the
  * last owner of the session had died. */
 void run_remark_end(struct run_work *work);

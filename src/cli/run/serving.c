@@ -4,13 +4,46 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define LARGE_SIZE (256 * 1024)
+#define LARGE_SIZE       (256 * 1024)
+#define STORE_NAP_NS_MAX (30 * BL_NS_PER_S)
 
 static void serving_hurry(void *context)
 {
     struct serving *serving = context;
 
-    bl_runtime_hurry(&serving->runtime);
+    if (serving->interrupt != NULL)
+        serving->interrupt(serving);
+    else
+        bl_runtime_hurry(&serving->runtime);
+}
+
+static void serving_interrupt(struct bl_stop_hook *hook, struct bl_scope *scope)
+{
+    struct serving *serving = BL_CONTAINER(hook, struct serving, interrupted);
+
+    (void)scope;
+    serving->interrupt(serving);
+}
+
+/* A signal stops the scope, or only tells the command. */
+static int serving_listen(struct serving *serving)
+{
+    bool tells = serving->interrupt != NULL;
+
+    bl_scope_init(&serving->asked, bl_scope_current());
+    if (tells)
+        bl_stop_hook_add(&serving->interrupted, &serving->asked, serving_interrupt);
+    return cli_signals_start(&serving->signals, tells ? &serving->asked : &serving->scope,
+                             serving_hurry, serving);
+}
+
+static void serving_listen_end(struct serving *serving)
+{
+    cli_signals_block(&serving->signals);
+    cli_signals_end(&serving->signals);
+    if (serving->interrupt != NULL)
+        bl_stop_hook_remove(&serving->interrupted);
+    bl_scope_done(&serving->asked);
 }
 
 static void warn_unreachable(const struct serving *serving, const struct bl_error *error)
@@ -44,11 +77,33 @@ static int serve_listed(struct serving *serving)
     struct bl_scope *outer = bl_scope_enter(&serving->scope);
     int code = serving->serve(serving, &serving->exit_code, &serving->error);
     bl_scope_enter(outer);
-    if (code == 0 && serving->signals.first != 0)
+    if (code == 0 && serving->signals.first != 0 && serving->interrupt == NULL)
         serving->exit_code = serving_stop_exit_code(serving);
     bl_control_stop(control);
     bl_nursery_done(&services);
     return code;
+}
+
+/* A worker waits for its database: it may start before it, with the machine. */
+static int serving_open_store(struct serving *serving)
+{
+    struct bl_error *error = &serving->error;
+    uint64_t nap_ns = BL_NS_PER_S;
+    bool told = false;
+
+    for (;;) {
+        int code = bl_store_open(serving->options->store, &serving->store, error);
+        if (code == 0 || serving->interrupt == NULL || !error->retryable)
+            return code;
+        if (!told)
+            cli_complain(serving->call, error);
+        told = true;
+        *error = (struct bl_error){0};
+        code = bl_sleep(nap_ns);
+        if (code != 0)
+            return code;
+        nap_ns = 2 * nap_ns < STORE_NAP_NS_MAX ? 2 * nap_ns : STORE_NAP_NS_MAX;
+    }
 }
 
 static int serving_begin(struct serving *serving)
@@ -56,8 +111,8 @@ static int serving_begin(struct serving *serving)
     const struct run_options *options = serving->options;
     struct bl_scope *outer = bl_scope_enter(&serving->scope);
 
-    int code = bl_store_open(options->store, &serving->store, &serving->error);
-    if (code == 0)
+    int code = serving_open_store(serving);
+    if (code == 0 && serving->interrupt == NULL)
         code = cli_member_join(serving->store, &serving->scope, &options->workspace,
                                &serving->member, &serving->error);
     if (code == 0)
@@ -91,7 +146,7 @@ static int serving_main(void *argument)
     bl_scope_init(&serving->scope, bl_scope_current());
     bl_list_init(&serving->runtime.open);
     bl_activities_init(&serving->activities);
-    int code = cli_signals_start(&serving->signals, &serving->scope, serving_hurry, serving);
+    int code = serving_listen(serving);
     if (code == 0)
         serving_perform(serving);
     else
@@ -100,8 +155,7 @@ static int serving_main(void *argument)
     bl_runtime_end(&serving->runtime);
     bl_fleet_leave(serving->member);
     bl_store_close(serving->store);
-    cli_signals_block(&serving->signals);
-    cli_signals_end(&serving->signals);
+    serving_listen_end(serving);
     bl_scope_done(&serving->scope);
     return 0;
 }

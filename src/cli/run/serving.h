@@ -13,14 +13,20 @@ struct serving {
     /* Called in a fiber, in the scope that a signal stops. Serves until the last client has left.
      * Returns an error and sets `*error` if it cannot start. */
     int (*serve)(struct serving *serving, int *ret_exit_code, struct bl_error *error);
+    /* For a worker, which joins the fleet by itself: called in a fiber for each stop signal, which
+     * then stops nothing else, and does not set the exit code. NULL: the first signal stops the
+     * scope. */
+    void (*interrupt)(struct serving *serving);
     void *context; /* of the command */
     /* For `serve`: */
     struct bl_runtime runtime;
     struct bl_activities activities;
-    /* Private: */
-    struct bl_scope scope;
-    struct cli_signals signals;
     struct bl_store *store;
+    struct bl_scope scope;
+    /* Private: */
+    struct bl_scope asked; /* stopped by the first signal, with `interrupt` */
+    struct bl_stop_hook interrupted;
+    struct cli_signals signals;
     struct bl_fleet_member *member; /* NULL: the store is a file */
     struct bl_error error;
     int exit_code;

@@ -1,6 +1,7 @@
 /* run, chat, bootstrap, acp and mcp: the commands that work with a model. They share groups of
  * options. */
-#include "cli/run/run.h"
+#include "run.h"
+
 #include "commands.h"
 
 static const char *const run_exhausted[] = {"stop", "synthesize"};
@@ -28,7 +29,7 @@ static const char *const run_addresses[] = {"127.0.0.1", "::1"};
                  .sample = "'Answer in German.'",                                                  \
                  .about = "Additional instructions for the model, after all others.")
 
-static const struct cli_option run_model_served[] = {RUN_MODEL_ROWS, {0}};
+const struct cli_option cli_run_model_served[] = {RUN_MODEL_ROWS, {0}};
 
 #define RUN_RECORD_ROW                                                                             \
     CLI_PATH(                                                                                      \
@@ -83,9 +84,8 @@ static const struct cli_option run_session[] = {
     RUN_SESSION_ROWS(.bare = false),
     RUN_ON_CANCEL_ROW("discard"),
     RUN_STORE_ROW,
-    CLI_NAME("request-id", 0, "ID", struct run_options, request_id, .most = 128,
-             .letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-",
-             .expected = "1 to 128 of the characters A-Z a-z 0-9 . _ : -", .sample = "job-17",
+    CLI_NAME("request-id", 0, "ID", struct run_options, request_id, RUN_WORD_FORM,
+             .sample = "job-17",
              .about = "Make the run idempotent: if the same id is given again, recorded turns are "
                       "replayed, and only missing ones are run.",
              .detail = "The id is valid in the whole store. With another prompt or session it is a "
@@ -104,7 +104,7 @@ static const struct cli_option run_session_talked[] = {
 };
 
 static const struct cli_option run_session_edited[] = {RUN_STORE_ROW, {0}};
-static const struct cli_option run_session_offered[] = {
+const struct cli_option cli_run_session_offered[] = {
     RUN_ON_CANCEL_ROW("discard"), RUN_STORE_ROW, {0}};
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
@@ -121,9 +121,7 @@ static const struct cli_option run_session_offered[] = {
                   workspace.limits.max_session_turns, .sample = "100",                             \
                   .about = "Turn limit for the session: start no turn if it already has N.",       \
                   .detail = "The turn ends as `max_turns_reached`."),                              \
-        CLI_COUNT("max-steps", 0, "N", struct run_options, workspace.limits.max_steps,             \
-                  .sample = "50",                                                                  \
-                  .about = "Limit for tool calls in one turn, not counting those of sub-agents."), \
+        RUN_MAX_STEPS_ROW,                                                                         \
         CLI_CHOICE("on-exhausted", 0, "WHAT", struct run_options, workspace.limits.synthesize,     \
                    run_exhausted, .initial = "stop", .sample = "synthesize",                       \
                    .about = "At `--max-steps`: `stop` ends the turn as max_steps_reached, "        \
@@ -144,13 +142,11 @@ static const struct cli_option run_session_offered[] = {
                        "output tokens, is not sent, and the turn ends as `max_budget_reached`. "   \
                        "For a model whose price is unknown, the option is a usage error.")
 
-static const struct cli_option run_limits_served[] = {RUN_LIMIT_ROWS, {0}};
+const struct cli_option cli_run_limits_served[] = {RUN_LIMIT_ROWS, {0}};
 
 static const struct cli_option run_limits[] = {
     RUN_LIMIT_ROWS,
-    CLI_COUNT("max-turns", 0, "N", struct run_options, workspace.max_turns, .least = 1,
-              .initial = "8", .sample = "20", .about = "Turn limit for this run.",
-              .detail = "After N turns the run ends as `completed`."),
+    RUN_MAX_TURNS_ROW,
     CLI_TEXT("continuation-prompt", 0, "TEXT", struct run_options, continuation,
              .sample = "'continue until all tests pass'",
              .about = "Prompt for each further turn. Without it, the run has one turn."),
@@ -217,39 +213,10 @@ static const struct cli_option run_limits[] = {
                       .detail = "A second stop skips the rest of the grace period. MCP servers "   \
                                 "always have 200 ms.")
 
-static const struct cli_option run_tools_auto[] = {RUN_TOOL_ROWS("auto"), {0}};
+const struct cli_option cli_run_tools_auto[] = {RUN_TOOL_ROWS("auto"), {0}};
 static const struct cli_option run_tools_ask[] = {RUN_TOOL_ROWS("ask"), {0}};
 
 /* ---- Shared texts ---------------------------------------------------------------------------- */
-
-#define RUN_ENVIRONMENT                                                                            \
-    "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY\tKeys of the built-in providers; "    \
-    "the second is sent as a bearer token. They are not passed to tools.\n"                        \
-    "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST\tAddresses of the built-in providers; the "  \
-    "second with `/v1`, the first without.\n"                                                      \
-    "ANTHROPIC_MODEL, OPENAI_ORG_ID\tDefault model of `anthropic`; organization for OpenAI.\n"     \
-    "HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY\tProxies; lower case is accepted as well. "      \
-    "Never used for connections to this machine.\n"                                                \
-    "SSL_CERT_FILE, SSL_CERT_DIR\tCertificates to trust instead of the system's.\n"                \
-    "XDG_CONFIG_HOME\tFolder of the configuration; without it `~/.config`.\n"                      \
-    "XDG_DATA_HOME\tFolder of the default store; without it `~/.local/share`.\n"                   \
-    "XDG_RUNTIME_DIR\tFolder of the control socket, in `belay/control`; without it "               \
-    "`/tmp/belay-UID/control`.\n"
-
-#define RUN_FILES                                                                                  \
-    "$XDG_CONFIG_HOME/belay/config.yaml\tproviders, models, permissions, hooks, `env_allow`, "     \
-    "`edit_mode`; see docs/agents.md\n"                                                            \
-    "$XDG_CONFIG_HOME/belay/rules.json\trules that were allowed permanently in `chat`\n"           \
-    "$XDG_CONFIG_HOME/belay/prices.yaml\tprices of models in USD per million tokens: `match`, "    \
-    "`input`, `output`, `cache_read`, `cache_write`; takes precedence over the built-in table\n"   \
-    "$XDG_CONFIG_HOME/belay/agents, .belay/agents\tpersonas: kinds of sub-agents\n"                \
-    "$XDG_CONFIG_HOME/belay/skills, .belay/skills, .agents/skills\tskills: instructions that the " \
-    "model reads when it needs them\n"                                                             \
-    "$XDG_CONFIG_HOME/belay/AGENTS.md, AGENTS.md\tinstructions of the user and of a project\n"     \
-    ".belay/config.yaml\tconfiguration of a project: only `model`, `provider` and `deny` rules; "  \
-    "takes precedence over the user's file\n"                                                      \
-    "$XDG_CONFIG_HOME/belay/mcp.json\tMCP servers that offer tools\n"                              \
-    ".mcp.json\tMCP servers of a project; each starts only after the user has approved it\n"
 
 #define RUN_EXITS                                                                                  \
     "0\tcompleted\n"                                                                               \
@@ -259,8 +226,6 @@ static const struct cli_option run_tools_ask[] = {RUN_TOOL_ROWS("ask"), {0}};
     "124\ttimeout: the deadline was reached\n"                                                     \
     "130\tcancelled, or output closed by the reader\n"                                             \
     "143\tcancelled by SIGTERM\n"
-
-#define RUN_QUOTES "put a prompt of several words in quotes"
 
 static const struct cli_topic run_topics[] = {
     {"Stopping",
@@ -304,7 +269,7 @@ static const struct cli_option run_options[] = {
     CLI_GROUP("Model", 0, run_model),
     CLI_GROUP("Session", 0, run_session),
     CLI_GROUP("Limits", 0, run_limits),
-    CLI_GROUP("Tools", 0, run_tools_auto),
+    CLI_GROUP("Tools", 0, cli_run_tools_auto),
     {0},
 };
 
@@ -374,7 +339,7 @@ static const struct cli_option bootstrap_options[] = {
     CLI_GROUP("Model", 0, run_model),
     CLI_GROUP("Session", 0, run_session),
     CLI_GROUP("Limits", 0, bootstrap_limits),
-    CLI_GROUP("Tools", 0, run_tools_auto),
+    CLI_GROUP("Tools", 0, cli_run_tools_auto),
     {0},
 };
 
@@ -428,7 +393,7 @@ static const struct cli_option chat_options[] = {
     CLI_GROUP("Display", 0, chat_display),
     CLI_GROUP("Model", 0, run_model_talked),
     CLI_GROUP("Session", 0, run_session_talked),
-    CLI_GROUP("Limits", 0, run_limits_served),
+    CLI_GROUP("Limits", 0, cli_run_limits_served),
     CLI_GROUP("Tools", 0, run_tools_ask),
     {0},
 };
@@ -548,9 +513,9 @@ static const struct cli_option acp_options[] = {
                       "that support no others."),
     CLI_VERBOSE_ROW,
     CLI_HELP_ROW,
-    CLI_GROUP("Model", 0, run_model_served),
+    CLI_GROUP("Model", 0, cli_run_model_served),
     CLI_GROUP("Session", 0, run_session_edited),
-    CLI_GROUP("Limits", 0, run_limits_served),
+    CLI_GROUP("Limits", 0, cli_run_limits_served),
     CLI_GROUP("Tools", 0, run_tools_ask),
     {0},
 };
@@ -638,10 +603,10 @@ static const struct cli_option mcp_options[] = {
     CLI_HELP_ROW,
     CLI_GROUP("Servers", MCP_ENTRY_VERBS, mcp_entry),
     CLI_GROUP("HTTP", CLI_VERB(MCP_SERVE), mcp_http),
-    CLI_GROUP("Model", CLI_VERB(MCP_SERVE), run_model_served),
-    CLI_GROUP("Session", CLI_VERB(MCP_SERVE), run_session_offered),
-    CLI_GROUP("Limits", CLI_VERB(MCP_SERVE), run_limits_served),
-    CLI_GROUP("Tools", CLI_VERB(MCP_SERVE), run_tools_auto),
+    CLI_GROUP("Model", CLI_VERB(MCP_SERVE), cli_run_model_served),
+    CLI_GROUP("Session", CLI_VERB(MCP_SERVE), cli_run_session_offered),
+    CLI_GROUP("Limits", CLI_VERB(MCP_SERVE), cli_run_limits_served),
+    CLI_GROUP("Tools", CLI_VERB(MCP_SERVE), cli_run_tools_auto),
     {0},
 };
 
