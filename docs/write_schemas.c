@@ -18,6 +18,7 @@
 
 #include "cell/codec/codec.h"
 #include "cli/answers.h"
+#include "cli/queue/queue.h"
 #include "model/script/cassette.h"
 
 #define SCHEMA_MAX  ((size_t)4 << 20)
@@ -39,6 +40,7 @@ static const struct {
     {&cell_listening_record, "cell-serve"},
     {&cli_envelope_record, "envelope"},
     {&bl_store_line_record, "session-line"},
+    {&queue_item_record, "item"},
     {&cassette_head_record, NULL}, /* of cassette-line */
     {&cassette_exchange_record, NULL},
     {&script_listening_record, NULL}, /* of script-serve */
@@ -72,6 +74,7 @@ static const struct cli_answer *const answers[] = {
     &feature_status_all_answer,
     &feature_validate_answer,
     &fleet_init_answer,
+    &fleet_list_answer,
     &fleet_status_answer,
     &hold_answer,
     &inject_answer,
@@ -83,6 +86,7 @@ static const struct cli_answer *const answers[] = {
     &session_made_answer,
     &session_move_answer,
     &session_show_answer,
+    &submit_answer,
     &tool_answer,
     &tools_answer,
     &watch_answer,

@@ -13,7 +13,8 @@ extern const struct cli_answer cell_run_answer, cell_create_answer, cell_observe
 extern const struct cli_answer feature_answer, feature_cancel_answer, feature_clean_answer,
     feature_extend_answer, feature_status_all_answer, feature_list_answer, feature_logs_answer,
     feature_new_answer, feature_pause_answer, feature_report_answer, feature_validate_answer;
-extern const struct cli_answer fleet_init_answer, fleet_status_answer;
+extern const struct cli_answer fleet_init_answer, fleet_list_answer, fleet_status_answer,
+    submit_answer;
 extern const struct cli_answer session_list_answer, session_show_answer, session_export_answer,
     session_made_answer, session_delete_answer, session_move_answer;
 

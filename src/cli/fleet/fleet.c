@@ -45,7 +45,38 @@ static const struct bl_member fleet_members[] = {
 #undef BL_RECORD_STRUCT
 static const struct bl_record fleet_record = BL_RECORD_GROUP("fleet", fleet_members);
 
+#define BL_RECORD_STRUCT struct bl_fleet_view
+static const struct bl_member fleet_item_members[] = {
+    BL_MEMBER_STRING("id", id, .least = 1),
+    BL_MEMBER_STRING("kind", kind, .least = 1),
+    BL_MEMBER_ENUM("state", state, &bl_fleet_states,
+                   .about = "delayed: waits for its time; parked: for its limit key; queued: for a "
+                            "worker; interrupted: its worker was lost, and it is not repeated."),
+    BL_MEMBER_STRING("pool", pool, .least = 1),
+    BL_MEMBER_STRING("session", session, .nullable = true, .about = "null: it has none yet."),
+    BL_MEMBER_STRING("worker", worker, .nullable = true,
+                     .about = "That runs it, or ran it last; null: none yet."),
+    BL_MEMBER_STRING("host", host, .nullable = true, .about = "Name of the worker's machine."),
+    BL_MEMBER_STRING("submitter", submitter, .about = "User of the database."),
+    BL_MEMBER_INTEGER("tries", tries, .about = "Number of runs that were retried."),
+    BL_MEMBER_INTEGER("deaths", deaths, .about = "Number of workers that were lost with it."),
+    BL_MEMBER_INTEGER("age_ms", age_ms, .least = INT64_MIN,
+                      .about = "Time since it was submitted, by the server's clock."),
+    BL_MEMBER_INTEGER("exit_code", exit_code, .about = "Of an ended item; otherwise 0."),
+    BL_MEMBER_END,
+};
+#undef BL_RECORD_STRUCT
+static const struct bl_record fleet_item_record =
+    BL_RECORD("fleet_item", struct bl_fleet_view, fleet_item_members, .closed = true);
+
 #define BL_RECORD_STRUCT struct fleet_work
+static const struct bl_member fleet_list_members[] = {
+    BL_MEMBER_LIST("items", items, &fleet_item_record, struct bl_fleet_view, link,
+                   .about = "The oldest first."),
+    BL_MEMBER_STRING("next", next, .nullable = true,
+                     .about = "For --after, to list more; null: there are no more."),
+    BL_MEMBER_END,
+};
 static const struct bl_member fleet_init_members[] = {
     BL_MEMBER_STRING("store", shown, .nullable = true, .least = 1,
                      .about = "The address, without a password; null: none was named."),
@@ -64,6 +95,9 @@ const struct cli_answer fleet_init_answer = {
     BL_RECORD("fleet-init", struct fleet_work, fleet_init_members), .of = "fleet init"};
 const struct cli_answer fleet_status_answer = {
     BL_RECORD("fleet-status", struct fleet_work, fleet_status_members), .of = "fleet status"};
+
+const struct cli_answer fleet_list_answer = {
+    BL_RECORD("fleet-list", struct fleet_work, fleet_list_members), .of = "fleet list"};
 
 /* ---- One function per subcommand, run in the fiber ------------------------------------------- */
 
@@ -89,6 +123,39 @@ static int fleet_init(struct fleet_work *work)
     return code;
 }
 
+static int fleet_list_page(struct fleet_work *work, struct bl_store *store)
+{
+    const struct bl_fleet_store *table = bl_store_fleet_table(store);
+    struct bl_fleet_list list = {.pool = work->pool,
+                                 .key = work->key,
+                                 .chosen = work->chosen,
+                                 .state = work->state,
+                                 .ended = work->ended,
+                                 .after = work->after,
+                                 .most = work->limit};
+    uint32_t count = 0;
+
+    int code = table->list(table->context, &work->arena, &list, &work->items, &work->error);
+    if (code != 0)
+        return code;
+    BL_LIST_EACH (link, &work->items)
+        count++;
+    if (count == work->limit)
+        work->next = BL_CONTAINER(work->items.previous, struct bl_fleet_view, link)->id;
+    return 0;
+}
+
+static int fleet_list(struct fleet_work *work)
+{
+    struct bl_store *store = NULL;
+    int code = bl_store_open(work->where, &store, &work->error);
+
+    if (code == 0)
+        code = fleet_list_page(work, store);
+    bl_store_close(store);
+    return code;
+}
+
 static const struct fleet_entry {
     int (*run)(struct fleet_work *work);
     const struct cli_answer *answer;
@@ -96,6 +163,7 @@ static const struct fleet_entry {
 } fleet_entries[] = {
     [FLEET_INIT] = {fleet_init, &fleet_init_answer, fleet_init_text},
     [FLEET_STATUS] = {fleet_status, &fleet_status_answer, fleet_status_text},
+    [FLEET_LIST] = {fleet_list, &fleet_list_answer, fleet_list_text},
 };
 
 /* ---- The work -------------------------------------------------------------------------------- */
@@ -134,11 +202,12 @@ static int fleet_perform(struct fleet_work *work)
 
 int cli_fleet_run(struct cli_call *call)
 {
-    struct fleet_work work = {.call = call};
+    struct fleet_work work = {.call = call, .limit = FLEET_LIST_DEFAULT};
     struct bl_error error = {0};
     int exit_code;
 
     bl_list_init(&work.fleet.workers);
+    bl_list_init(&work.items);
     int code = cli_options_read(call, &work, &work.arena, &error);
     if (code == 0)
         code = fleet_check(&work, &error);

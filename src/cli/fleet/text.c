@@ -101,3 +101,61 @@ void fleet_status_text(struct bl_buffer *out, const struct fleet_work *work)
                      fleet->workers_total);
     fleet_append_workers(out, fleet);
 }
+
+enum fleet_item_column {
+    FLEET_ITEM,
+    FLEET_ITEM_STATE,
+    FLEET_ITEM_POOL,
+    FLEET_ITEM_AGE,
+    FLEET_ITEM_TRIES,
+    FLEET_ITEM_HOST,
+    FLEET_ITEM_SUBMITTER,
+    FLEET_ITEM_COLUMNS,
+};
+
+static const struct cli_column fleet_item_columns[FLEET_ITEM_COLUMNS] = {
+    [FLEET_ITEM] = {"ITEM", 0, 10, false, false},
+    [FLEET_ITEM_STATE] = {"STATE", 0, 0, false, false},
+    [FLEET_ITEM_POOL] = {"POOL", 20, 0, false, false},
+    [FLEET_ITEM_AGE] = {"AGE", 0, 0, true, false},
+    [FLEET_ITEM_TRIES] = {"RETRIES", 30, 0, true, false},
+    [FLEET_ITEM_HOST] = {"HOST", 10, 0, false, false},
+    [FLEET_ITEM_SUBMITTER] = {"SUBMITTER", 40, 0, false, false},
+};
+
+static void fleet_fill_item(struct bl_arena *arena, const struct bl_fleet_view *item,
+                            struct bl_text cells[FLEET_ITEM_COLUMNS])
+{
+    char age[32];
+
+    fleet_duration(item->age_ms > 0 ? (uint64_t)item->age_ms : 0, age);
+    cells[FLEET_ITEM] = cli_columns_cell(arena, bl_text_from(item->id));
+    cells[FLEET_ITEM_STATE] = bl_text_from(bl_names_get(&bl_fleet_states, item->state));
+    cells[FLEET_ITEM_POOL] = cli_columns_cell(arena, bl_text_from(item->pool));
+    cells[FLEET_ITEM_AGE] = bl_arena_printf(arena, "%s", age);
+    cells[FLEET_ITEM_TRIES] = bl_arena_printf(arena, "%" PRIu32, item->tries + item->deaths);
+    cells[FLEET_ITEM_HOST] =
+        cli_columns_cell(arena, bl_text_from(item->host != NULL ? item->host : "-"));
+    cells[FLEET_ITEM_SUBMITTER] = cli_columns_cell(arena, bl_text_from(item->submitter));
+}
+
+void fleet_list_text(struct bl_buffer *out, const struct fleet_work *work)
+{
+    BL_AUTO_ARENA(arena);
+    size_t count = 0, rows = 0;
+
+    BL_LIST_EACH (link, &work->items)
+        count++;
+    if (count == 0) {
+        bl_buffer_append(out, BL_TEXT("No items.\n"));
+        return;
+    }
+    struct bl_text *cells = bl_arena_zalloc(&arena, count * FLEET_ITEM_COLUMNS * sizeof *cells);
+    BL_LIST_EACH (link, &work->items)
+        fleet_fill_item(&arena, BL_CONTAINER(link, struct bl_fleet_view, link),
+                        cells + FLEET_ITEM_COLUMNS * rows++);
+    cli_columns_write(out, fleet_item_columns, FLEET_ITEM_COLUMNS, cells, rows,
+                      cli_columns_width());
+    if (work->next != NULL)
+        bl_buffer_printf(out, "There may be more: belay fleet list --after %s\n", work->next);
+}

@@ -1,9 +1,33 @@
 #include "cli/fleet/fleet.h"
 #include "commands.h"
+#include "run.h"
+
+static const char *const fleet_state_choices[] = {
+    [BL_FLEET_DELAYED] = "delayed",         [BL_FLEET_PARKED] = "parked",
+    [BL_FLEET_QUEUED] = "queued",           [BL_FLEET_RUNNING] = "running",
+    [BL_FLEET_STOPPING] = "stopping",       [BL_FLEET_COMPLETED] = "completed",
+    [BL_FLEET_FAILED] = "failed",           [BL_FLEET_CANCELLED] = "cancelled",
+    [BL_FLEET_INTERRUPTED] = "interrupted",
+};
 
 static const struct cli_option fleet_options[] = {
-    CLI_FLAG("ended", 0, struct fleet_work, ended, .verbs = CLI_VERB(FLEET_STATUS),
-             .about = "List the workers that have ended, too."),
+    CLI_FLAG("ended", 0, struct fleet_work, ended,
+             .verbs = CLI_VERB(FLEET_STATUS) | CLI_VERB(FLEET_LIST),
+             .about = "List those that have ended, too."),
+    CLI_CHOICE("state", 0, "STATE", struct fleet_work, state, fleet_state_choices,
+               .verbs = CLI_VERB(FLEET_LIST), .sample = "failed",
+               .set = CLI_SET(struct fleet_work, chosen),
+               .about = "List only items in this state."),
+    CLI_NAME("pool", 0, "NAME", struct fleet_work, pool, QUEUE_POOL_FORM,
+             .verbs = CLI_VERB(FLEET_LIST), .about = QUEUE_POOL_ABOUT),
+    CLI_TEXT("key", 0, "KEY", struct fleet_work, key, .most = 200, .verbs = CLI_VERB(FLEET_LIST),
+             .sample = "team-a", .about = QUEUE_KEY_ABOUT),
+    CLI_COUNT("limit", 0, "N", struct fleet_work, limit, .verbs = CLI_VERB(FLEET_LIST), .least = 1,
+              .most = FLEET_LIST_MOST, .initial = "100", .sample = "1000",
+              .about = "Maximum number of items to list."),
+    CLI_TEXT("after", 0, "ID", struct fleet_work, after, .most = 200, .verbs = CLI_VERB(FLEET_LIST),
+             .sample = "run_3p5yd7mcnxw2kq4tzvhb",
+             .about = "List the items after this one: the next page."),
     CLI_FLAG("plan", 0, struct fleet_work, plan, .verbs = CLI_VERB(FLEET_INIT),
              .about = "Print the SQL and change nothing.",
              .detail = "It connects to no server and needs no `--store`. An administrator can run "
@@ -17,7 +41,8 @@ static const struct cli_option fleet_options[] = {
                   "the password into ~/.pgpass or a service file."),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_FORMATS, .about = "`text`, or `json`: one line, as in "
-                                         "docs/schemas/fleet-init.json and "
+                                         "docs/schemas/fleet-init.json, "
+                                         "docs/schemas/fleet-list.json and "
                                          "docs/schemas/fleet-status.json."),
     CLI_HELP_ROW,
     {0},
@@ -37,6 +62,13 @@ static const struct cli_verb fleet_verbs[] = {
          "A worker is a process of Belay that holds sessions in the database, or held some. It "
          "is `live`, `draining`, `lost` (another process has taken its sessions) or `gone` (it has "
          "ended). At most 1,000 are listed, those with the newest heartbeat first.",
+         NULL},
+    [FLEET_LIST] =
+        {"list", "List the items of the queue.",
+         "The oldest first: those that wait and those that run, and with `--ended` also those that "
+         "have ended. An item is `delayed` (until its time), `parked` (until its limit key allows "
+         "it), `queued`, `running`, `stopping`, `completed`, `failed`, `cancelled` or "
+         "`interrupted` (its worker was lost, and it is not repeated).",
          NULL},
     {0},
 };
@@ -60,6 +92,7 @@ const struct cli_command cli_fleet_command = {
     .environment = "PGPASSFILE, PGSERVICEFILE, PGSSLROOTCERT and others\tSettings of libpq.\n",
     .examples = "    belay fleet init --store postgres://ann@db.example.com/belay\n"
                 "    belay fleet init --plan | psql --single-transaction belay\n"
-                "    belay fleet status --json",
-    .see = "run session psql(1)",
+                "    belay fleet status --json\n"
+                "    belay fleet list --state failed",
+    .see = "run session submit wait worker psql(1)",
 };

@@ -323,6 +323,7 @@ extern const struct bl_names cli_containers; /* the same without auto */
     X(CLI_EXIT_FAILED, 1, "failed, or a stop could not be proved")                                 \
     X(CLI_EXIT_USAGE, 2, CLI_EXIT_USAGE_MEANING)                                                   \
     X(CLI_EXIT_LIMIT, 3, "a limit of turns, steps or budget was reached")                          \
+    X(CLI_EXIT_RUNNING, 75, "the time to wait is over, and the work is still running")             \
     X(CLI_EXIT_TIMEOUT, 124, "the deadline was reached")                                           \
     X(CLI_EXIT_CLIENT_GONE, 130, "cancelled, or " CLI_EXIT_CLOSED_MEANING)                         \
     X(CLI_EXIT_TERMINATED, 143, "cancelled by SIGTERM")

@@ -20,6 +20,13 @@ extern const struct cli_option cli_run_model_served[], cli_run_session_offered[]
     .most = 128, .letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-",  \
     .expected = "1 to 128 of the characters A-Z a-z 0-9 . _ : -"
 
+/* The name of a pool. */
+#define QUEUE_KEY_ABOUT  "Fairness key: items with different keys take turns."
+#define QUEUE_POOL_ABOUT "Pool of workers, which share a queue."
+#define QUEUE_POOL_FORM                                                                            \
+    .most = 64, .letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-",    \
+    .expected = "1 to 64 of the characters A-Z a-z 0-9 . _ -", .sample = "gpu"
+
 #define RUN_QUOTES "put a prompt of several words in quotes"
 
 #define RUN_ENVIRONMENT                                                                            \
