@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#define RUN_OUTPUT_MAX 65536u
+#define RUN_OUTPUT_MAX 262144u
 
 enum {
     RUN_KEEP = -1,  /* standard output goes to `out` */

@@ -316,6 +316,10 @@ static const char *const exceptions[] = {
     "permission-mode", /* the default differs, and whether a user can be asked */
     "force",           /* each names what it does all the same */
     "session",         /* of cells only the stored values */
+    "drain",           /* of a feature its phases, of a worker its items */
+    "model",           /* `submit` names one of the worker's */
+    "request-id",      /* of a run, or of an item */
+    "limit",           /* each names what it lists */
     "verbose",         /* timeout(1) has it, and says the signal alone */
 };
 
