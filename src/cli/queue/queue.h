@@ -145,6 +145,9 @@ struct queue_runner {
 /* For struct bl_fleet_worker_options; the context is a struct queue_runner. */
 void queue_run(void *context, struct bl_fleet_try *one);
 struct bl_fleet_retries queue_retries(void *context, const struct bl_fleet_item *item);
+void queue_hurry(void *context, struct bl_fleet_try *one);
+bool queue_stop_part(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,
+                     struct bl_arena *arena, struct bl_text *ret_receipt);
 
 /* An empty directory for an item, which no other process removes while it is open. The functions
  * run on a thread, even if the fiber is stopped. */

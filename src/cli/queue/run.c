@@ -189,3 +189,26 @@ struct bl_fleet_retries queue_retries(void *context, const struct bl_fleet_item 
         return (struct bl_fleet_retries){0};
     return (struct bl_fleet_retries){.most = read.retry, .delay_ns = read.retry_delay_ns};
 }
+
+void queue_hurry(void *context, struct bl_fleet_try *one)
+{
+    struct queue_runner *runner = context;
+
+    bl_activities_hurry(runner->activities, one->item->id);
+}
+
+/* A part has the name RUN/CALL or RUN/AGENT in this process. */
+bool queue_stop_part(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,
+                     struct bl_arena *arena, struct bl_text *ret_receipt)
+{
+    struct queue_runner *runner = context;
+    const char *name = bl_arena_printf(arena, "%s/%s", one->item->id, order->part).data;
+    BL_AUTO_BUFFER(receipt, SIZE_MAX / 2);
+
+    if (order->now)
+        bl_activities_hurry(runner->activities, name);
+    if (bl_activities_cancel(runner->activities, name, order->origin, &receipt) != 0)
+        return false;
+    *ret_receipt = bl_arena_text(arena, bl_buffer_text(&receipt));
+    return true;
+}

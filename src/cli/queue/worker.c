@@ -135,6 +135,8 @@ static int worker_serve(struct serving *serving, int *ret_exit_code, struct bl_e
         .until_idle_ns = options->until_idle_ns,
         .run = queue_run,
         .retries = queue_retries,
+        .hurry = queue_hurry,
+        .stop_part = queue_stop_part,
         .context = &command->runner,
     };
 

@@ -480,6 +480,33 @@ static void errors_that_a_retry_may_fix_are_retried(void **state)
         0);
 }
 
+/* Stops a call, and then the item, by the database alone. */
+static void stops_in_the_database_reach_the_worker(void **state)
+{
+    char stop[64];
+
+    (void)state;
+    make_store();
+    const char *id = SUBMIT(
+        "hi", "--model",
+        script_file("calls.yaml",
+                    stage_printf("replies: [{tools: [{name: bash, id: first, input: {command: "
+                                 "'touch %s; sleep 1000'}}]}, {tools: [{name: bash, id: second, "
+                                 "input: {command: 'touch %s; sleep 1000'}}]}, {say: done}]\n",
+                                 stage_path("one"), stage_path("two"))));
+    WORK(0, "a", "--slots", "1");
+    stage_await_file(stage_path("one"));
+    assert_true(pg_server_ask(server, name,
+                              stage_printf("select belay.stop('%s', 'first', 'test', false)", id),
+                              stop, sizeof stop));
+    stage_await_file(stage_path("two"));
+    assert_true(pg_server_ask(server, name, stage_printf("select belay.cancel('%s')", id), stop,
+                              sizeof stop));
+    const struct bl_json *answer = check_answer(id, 130);
+    assert_int_equal(stage_number_at(answer, "/receipt/survivors"), 0);
+    drain(0);
+}
+
 /* The tool of the first start waits for ever; that of the second one finds a file, and ends. */
 static const char *twice_script(void)
 {
@@ -540,6 +567,7 @@ SUITE(queue, QUEUED(wrong_values_are_refused), QUEUED(files_have_no_queue),
       QUEUED(items_are_listed), QUEUED(tools_of_an_item_know_it_and_its_directory_is_removed),
       QUEUED(items_that_a_worker_cannot_run_fail_with_the_reason),
       QUEUED(committed_turn_of_an_item_is_not_run_again),
-      QUEUED(errors_that_a_retry_may_fix_are_retried), QUEUED(W16_runs_on_two_hosts_complete_once),
+      QUEUED(errors_that_a_retry_may_fix_are_retried),
+      QUEUED(stops_in_the_database_reach_the_worker), QUEUED(W16_runs_on_two_hosts_complete_once),
       QUEUED(W18_item_of_a_killed_worker_is_run_again),
       QUEUED(worker_that_is_stopped_gives_its_items_back));
