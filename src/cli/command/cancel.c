@@ -2,7 +2,9 @@
 
 #include "cli/answers.h"
 #include "cli/table/commands.h"
+#include "elsewhere.h"
 
+#define WAIT_NS       (10 * BL_NS_PER_S)
 #define LINE_MAX_SIZE 4096u
 
 struct cancelling {
@@ -10,6 +12,10 @@ struct cancelling {
     struct cancel_options options;
     struct bl_text receipt;
     struct bl_text result; /* of work that ended without a stop */
+    const char *worker;    /* that ran it on another machine; NULL if none; likewise its host */
+    const char *host;
+    bool elsewhere; /* `fenced` is known */
+    bool fenced;
     struct bl_error error;
 };
 
@@ -95,6 +101,35 @@ static int command_cancel_look_up(struct cancelling *cancelling)
     return code;
 }
 
+/* Stops work of the fleet that shares the store. BL_ENOENT: there is no such work, or no fleet. */
+static int command_cancel_elsewhere(struct cancelling *cancelling)
+{
+    const struct cancel_options *options = &cancelling->options;
+    struct elsewhere elsewhere = {.arena = &cancelling->arena,
+                                  .where = options->store,
+                                  .id = options->id,
+                                  .now = options->now,
+                                  .wait_ns = options->wait_ns};
+    int code = 0;
+
+    if (elsewhere.where == NULL)
+        code = bl_store_default_path(&cancelling->arena, &elsewhere.where, NULL);
+    if (code != 0 || !bl_store_is_database(elsewhere.where))
+        return BL_ENOENT;
+    if (options->after_step)
+        return BL_ENOENT;
+    code = elsewhere_stop(&elsewhere, &cancelling->error);
+    if (code != 0)
+        return code;
+    cancelling->elsewhere = true;
+    cancelling->worker = elsewhere.worker;
+    cancelling->host = elsewhere.host;
+    cancelling->fenced = elsewhere.fenced;
+    cancelling->receipt = elsewhere.receipt;
+    cancelling->result = elsewhere.result;
+    return 0;
+}
+
 /* Stops running work; if it is not running, looks up its end in the store. */
 static int command_cancel_main(void *argument)
 {
@@ -116,6 +151,9 @@ static int command_cancel_main(void *argument)
         cancelling->error = error;
         return code;
     }
+    code = command_cancel_elsewhere(cancelling);
+    if (code != BL_ENOENT)
+        return code;
     code = command_cancel_look_up(cancelling);
     if (code != BL_ENOENT && code != BL_EUNKNOWN)
         return code;
@@ -140,6 +178,12 @@ static const struct bl_member cancel_members[] = {
         "result", result, .nullable = true, .object = true,
         .about =
             "Result from the store, of work that had ended; null with a receipt, or if unknown."),
+    BL_MEMBER_STRING("worker", worker, .optional = true, .least = 1,
+                     .about = "Worker of the fleet that ran it."),
+    BL_MEMBER_STRING("host", host, .optional = true, .about = "Machine of that worker."),
+    BL_MEMBER_BOOLEAN("fenced", fenced, .optional = true, BL_KNOWN(elsewhere),
+                      .about = "Work on another machine: nothing of it can enter the database any "
+                               "more, whether its worker has answered or not."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -172,6 +216,8 @@ static int command_cancel_print_text(const struct cli_call *call, struct cancell
         bl_buffer_append(&line, cancelling->options.after_step
                                     ? BL_TEXT("The work has ended; there was nothing left to stop.")
                                     : BL_TEXT("The work had ended before the stop reached it."));
+    if (cancelling->host != NULL)
+        bl_buffer_printf(&line, " (host %s)", cancelling->host);
     bl_buffer_append_byte(&line, '\n');
     exit_code = cli_print(call, bl_buffer_text(&line), exit_code);
     return exit_code;
@@ -179,7 +225,7 @@ static int command_cancel_print_text(const struct cli_call *call, struct cancell
 
 int cli_cancel_run(struct cli_call *call)
 {
-    struct cancelling cancelling = {0};
+    struct cancelling cancelling = {.options.wait_ns = WAIT_NS};
     struct bl_error *error = &cancelling.error;
     int exit_code;
 

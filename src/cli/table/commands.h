@@ -69,6 +69,7 @@ struct cancel_options {
     bool now;
     bool after_step;
     const char *store; /* NULL for the default store */
+    uint64_t wait_ns;  /* for workers on other machines */
 };
 
 struct inject_options {

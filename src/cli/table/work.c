@@ -66,7 +66,15 @@ static const struct cli_option cancel_options[] = {
              .detail = "For runs, chats, sessions and sub-agents. A turn whose answer in flight "
                        "was its last completes. The command waits for the end; a second "
                        "`belay cancel` without this option stops at once."),
-    CLI_STORE_ROW(struct cancel_options, store, .detail = "Used to look up work that has ended."),
+    CLI_DURATION(
+        "timeout", 0, struct cancel_options, wait_ns, .sample = "30s",
+        .about = "Stop waiting for workers on other machines after this time; default 10s.",
+        .detail = "The stop is in force from the moment when it is in the database, also "
+                  "if its worker does not answer. The same command later prints the answer."),
+    CLI_STORE_ROW(struct cancel_options, store,
+                  .detail =
+                      "Used to look up work that has ended. A database is also asked for work "
+                      "that runs or waits on other machines."),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_FORMATS, .about = "`text`, or `json`: one line, as in "
                                          "docs/schemas/cancel.json."),
@@ -98,7 +106,12 @@ const struct cli_command cli_cancel_command = {
         "job\tthat background command\n"
         "cell\tit is terminated, as by belay-cell(1)\n\n"
         "Work that ended before a stop reached it has no receipt, and a line says so. In JSON, the "
-        "members are `id`, `receipt` and, for work that ended without a stop, `result`.",
+        "members are `id`, `receipt` and, for work that ended without a stop, `result`.\n\n"
+        "If the store is a database, work on other machines is stopped as well, and items of the "
+        "queue, also those that wait. From then on nothing of the work enters the database. A "
+        "worker that does not answer in time leaves the receipt without a number of survivors, and "
+        "the exit code is 1. The members `worker` and `host` name the worker, `fenced` is true if "
+        "its writes are refused.",
     .operands = cancel_operands,
     .options = cancel_options,
     .exits = "0\tstopped with nothing left running, or already ended\n"

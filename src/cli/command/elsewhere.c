@@ -1,0 +1,202 @@
+#include "elsewhere.h"
+
+#include <string.h>
+
+#define LOOK_NS_MIN (20 * BL_NS_PER_MS)
+#define LOOK_NS_MAX (200 * BL_NS_PER_MS)
+#define RECEIPT_MAX ((size_t)64 * 1024 * 1024)
+
+/* ---- One receipt ----------------------------------------------------------------------------- */
+
+/* Returns why nothing is known about the work of a worker: "host b, last heartbeat 12 s ago". */
+static const char *elsewhere_silence(struct bl_arena *arena, const struct bl_fleet_stopped *stopped)
+{
+    char age[32];
+
+    bl_duration_format(stopped->silent_ms * (int64_t)BL_NS_PER_MS, age);
+    return bl_arena_printf(arena, "host %s has not answered, last heartbeat %s ago",
+                           stopped->host != NULL ? stopped->host : "unknown", age)
+        .data;
+}
+
+/* Fills the unit of an item from the receipt of its worker. */
+static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fleet_stopped *stopped,
+                                struct bl_unit_row *unit, struct bl_receipt_row *receipt)
+{
+    const struct bl_json *value;
+
+    *unit = (struct bl_unit_row){.kind = bl_unit_kind_name(BL_UNIT_AGENT),
+                                 .id = stopped->item,
+                                 .fate = stopped->fate,
+                                 .ms = -1};
+    bl_list_init(&unit->units);
+    if (stopped->fate == NULL) {
+        unit->fate = bl_fate_name(BL_FATE_UNKNOWN);
+        unit->has_survivors = true;
+        unit->survivors = BL_SURVIVORS_UNKNOWN;
+        unit->unverified = elsewhere_silence(elsewhere->arena, stopped);
+    } else if (bl_json_read(elsewhere->arena, stopped->receipt, NULL, &value, NULL) == 0) {
+        struct bl_receipt_row *own = bl_arena_zalloc(elsewhere->arena, sizeof *own);
+        bl_record_take(elsewhere->arena, &bl_receipt_record, value, own);
+        unit->ms = own->quiet_ms;
+        unit->has_survivors = own->survivors != 0;
+        unit->survivors = own->survivors;
+        unit->unverified = own->unverified;
+        unit->has_units = true;
+        BL_LIST_EACH_SAFE (link, &own->units) {
+            bl_list_remove(link);
+            bl_list_push_back(&unit->units, link);
+        }
+    }
+    if (unit->survivors == BL_SURVIVORS_UNKNOWN || receipt->survivors == BL_SURVIVORS_UNKNOWN) {
+        receipt->unverified = receipt->unverified != NULL ? receipt->unverified : unit->unverified;
+        receipt->survivors = BL_SURVIVORS_UNKNOWN;
+    } else {
+        receipt->survivors += unit->survivors;
+    }
+    if (unit->ms > receipt->quiet_ms)
+        receipt->quiet_ms = unit->ms;
+}
+
+/* Makes the receipt of a stop of several items, or of one that has not answered. */
+static int elsewhere_sum(struct elsewhere *elsewhere, const struct bl_list *items,
+                         struct bl_error *error)
+{
+    char id[BL_ID_SIZE];
+    struct bl_json_writer writer;
+    struct bl_receipt_row receipt = {.scope = elsewhere->id,
+                                     .reason = bl_stop_reason_name(BL_STOP_USER),
+                                     .origin = "belay cancel",
+                                     .observed_ms = -1,
+                                     .quiet_ms = -1,
+                                     .mechanism = bl_mechanism_name(BL_MECHANISM_NONE),
+                                     .background = BL_TEXT("[]")};
+    BL_AUTO_BUFFER(out, RECEIPT_MAX);
+
+    bl_id_make(id, "rcp_");
+    receipt.id = id;
+    bl_list_init(&receipt.units);
+    BL_LIST_EACH (link, items) {
+        struct bl_unit_row *unit = bl_arena_alloc(elsewhere->arena, sizeof *unit);
+        elsewhere_fill_unit(elsewhere, BL_CONTAINER(link, struct bl_fleet_stopped, link), unit,
+                            &receipt);
+        bl_list_push_back(&receipt.units, &unit->link);
+    }
+    bl_json_writer_init(&writer, &out);
+    bl_record_write(&writer, &bl_receipt_record, &receipt);
+    if (bl_json_writer_done(&writer) != 0)
+        return bl_error_set(error, BL_ELIMIT, BL_KIND_RUNTIME, "cancel", elsewhere->id,
+                            "the receipt is too large");
+    elsewhere->receipt = bl_arena_text(elsewhere->arena, bl_buffer_text(&out));
+    return 0;
+}
+
+/* For one item that has answered, the receipt of its worker is passed on as it is. */
+static int elsewhere_take(struct elsewhere *elsewhere, const struct bl_list *items,
+                          struct bl_error *error)
+{
+    const struct bl_fleet_stopped *first = BL_CONTAINER(items->next, struct bl_fleet_stopped, link);
+    bool one = items->next == items->previous && !bl_list_empty(items);
+
+    elsewhere->fenced = true;
+    BL_LIST_EACH (link, items)
+        elsewhere->fenced =
+            elsewhere->fenced && BL_CONTAINER(link, struct bl_fleet_stopped, link)->fenced;
+    if (one) {
+        elsewhere->worker = first->worker;
+        elsewhere->host = first->host;
+    }
+    if (one && first->fate != NULL && first->receipt.size > 0) {
+        elsewhere->receipt = first->receipt;
+        return 0;
+    }
+    /* It had ended before the stop took effect. */
+    if (one && first->fate != NULL && strcmp(first->fate, bl_fate_name(BL_FATE_FINISHED)) == 0)
+        return 0;
+    return elsewhere_sum(elsewhere, items, error);
+}
+
+/* ---- The stop -------------------------------------------------------------------------------- */
+
+static bool elsewhere_answered(const struct bl_list *items)
+{
+    BL_LIST_EACH (link, items)
+        if (BL_CONTAINER(link, struct bl_fleet_stopped, link)->fate == NULL)
+            return false;
+    return true;
+}
+
+/* Waits for the workers. The time between two looks grows: most of them answer at once. */
+static int elsewhere_follow(struct elsewhere *elsewhere, const struct bl_fleet_store *table,
+                            const char *stop, struct bl_error *error)
+{
+    uint64_t until_ns = bl_time_add(bl_now_ns(), elsewhere->wait_ns), nap_ns = LOOK_NS_MIN;
+    struct bl_list items;
+
+    for (;;) {
+        bl_list_init(&items);
+        int code = table->stopped(table->context, elsewhere->arena, stop, &items, error);
+        uint64_t now_ns = bl_now_ns();
+        if (code == 0 && (elsewhere_answered(&items) || now_ns >= until_ns))
+            return elsewhere_take(elsewhere, &items, error);
+        if (code != 0 && (!error->retryable || now_ns >= until_ns))
+            return code;
+        *error = (struct bl_error){0};
+        if (nap_ns > until_ns - now_ns)
+            nap_ns = until_ns - now_ns;
+        code = bl_sleep(nap_ns);
+        if (code != 0)
+            return code;
+        nap_ns = 2 * nap_ns < LOOK_NS_MAX ? 2 * nap_ns : LOOK_NS_MAX;
+    }
+}
+
+/* The work may have ended before: its end is in the store. */
+static int elsewhere_look_up(struct elsewhere *elsewhere, const struct bl_fleet_store *table,
+                             struct bl_error *error)
+{
+    struct bl_fleet_view view;
+
+    int code = table->look(table->context, elsewhere->arena, elsewhere->id, &view, error);
+    if (code != 0)
+        return code;
+    elsewhere->worker = view.worker;
+    elsewhere->host = view.host;
+    elsewhere->fenced = true;
+    elsewhere->receipt = view.receipt;
+    if (view.receipt.size == 0)
+        elsewhere->result = view.envelope;
+    return 0;
+}
+
+static int elsewhere_ask(struct elsewhere *elsewhere, const struct bl_fleet_store *table,
+                         struct bl_error *error)
+{
+    const char *slash = strchr(elsewhere->id, '/'), *stop = NULL, *whole = elsewhere->id;
+
+    if (slash != NULL)
+        whole = bl_arena_text(elsewhere->arena,
+                              (struct bl_text){elsewhere->id, (size_t)(slash - elsewhere->id)})
+                    .data;
+    int code =
+        table->stop(table->context, elsewhere->arena, whole, slash != NULL ? slash + 1 : NULL,
+                    "belay cancel", elsewhere->now, &stop, error);
+    if (code == 0)
+        return elsewhere_follow(elsewhere, table, stop, error);
+    if (code == BL_ENOENT && slash == NULL) {
+        *error = (struct bl_error){0};
+        code = elsewhere_look_up(elsewhere, table, error);
+    }
+    return code;
+}
+
+int elsewhere_stop(struct elsewhere *elsewhere, struct bl_error *error)
+{
+    struct bl_store *store = NULL;
+
+    int code = bl_store_open(elsewhere->where, &store, error);
+    if (code == 0)
+        code = elsewhere_ask(elsewhere, bl_store_fleet_table(store), error);
+    bl_store_close(store);
+    return code;
+}
