@@ -4,9 +4,11 @@
 
 #include "cli/answers.h"
 #include "cli/columns.h"
+#include "cli/fleet/fleet.h"
 #include "cli/table/commands.h"
 
-#define TEXT_MAX ((size_t)16 * 1024 * 1024)
+#define TEXT_MAX   ((size_t)16 * 1024 * 1024)
+#define ITEMS_MOST 1000
 
 /* A belay process. */
 struct ps_process {
@@ -35,6 +37,7 @@ struct listing {
     struct bl_list activities; /* struct bl_activity_view, of processes that answer */
     struct bl_list sessions;   /* struct bl_open_session_view, of processes that answer */
     struct bl_list processes;  /* struct ps_process */
+    struct bl_list items;      /* struct bl_fleet_view, of a fleet, without those of `activities` */
     struct bl_error error;
 };
 
@@ -103,6 +106,9 @@ static const struct bl_member ps_members[] = {
                    .about = "Sessions that these processes hold, idle ones too."),
     BL_MEMBER_LIST("processes", processes, &process_record, struct ps_process, link,
                    .about = "Every process that listens, or was killed since the last belay ps."),
+    BL_MEMBER_LIST("items", items, &fleet_item_record, struct bl_fleet_view, link,
+                   .about = "Items of the fleet that shares the store, waiting or on other "
+                            "machines; empty if the store is a file."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
@@ -159,6 +165,40 @@ static struct bl_store *ps_open_store(struct listing *listing)
     return bl_store_open_reading(where, &store, NULL) == 0 ? store : NULL;
 }
 
+static bool ps_is_here(const struct listing *listing, const char *id)
+{
+    BL_LIST_EACH (link, &listing->activities)
+        if (bl_text_equal(BL_CONTAINER(link, struct bl_activity_view, link)->id, bl_text_from(id)))
+            return true;
+    return false;
+}
+
+/* Adds what waits and what runs on other machines. Without an answer of the database, the work of
+ * this machine is still listed. */
+static void ps_take_items(struct listing *listing)
+{
+    struct bl_fleet_list list = {.most = ITEMS_MOST};
+    const char *where = listing->options.store;
+    struct bl_store *store = NULL;
+    struct bl_error error = {0};
+    int code = 0;
+
+    if (where == NULL)
+        code = bl_store_default_path(&listing->arena, &where, NULL);
+    if (code != 0 || !bl_store_is_database(where))
+        return;
+    code = bl_store_open(where, &store, &error);
+    if (code == 0)
+        code = fleet_items_read(store, &list, &listing->arena, &listing->items, &error);
+    bl_store_close(store);
+    if (code != 0)
+        cli_remark(bl_arena_printf(
+            &listing->arena, "belay: work on other machines is not listed: %s\n", error.message));
+    BL_LIST_EACH_SAFE (link, &listing->items)
+        if (ps_is_here(listing, BL_CONTAINER(link, struct bl_fleet_view, link)->id))
+            bl_list_remove(link);
+}
+
 static int ps_list_main(void *argument)
 {
     struct listing *listing = argument;
@@ -182,6 +222,8 @@ static int ps_list_main(void *argument)
         ps_take_dead(listing, store, &from->activities, process);
     }
     bl_store_close(store);
+    if (code == 0)
+        ps_take_items(listing);
     return code;
 }
 
@@ -328,6 +370,9 @@ static int ps_print_text(const struct cli_call *call, const struct listing *list
         if (process->state != BL_CONTROL_ANSWERING)
             append_process(&out, process);
     }
+    if (out.size > 0 && !bl_list_empty(&listing->items))
+        bl_buffer_append_byte(&out, '\n');
+    fleet_items_text(&out, &listing->items);
     if (out.size == 0)
         bl_buffer_append(&out, BL_TEXT("No running work.\n"));
     return cli_print(call, bl_buffer_text(&out), CLI_EXIT_OK);
@@ -348,6 +393,7 @@ int cli_ps_run(struct cli_call *call)
     bl_list_init(&listing.processes);
     bl_list_init(&listing.activities);
     bl_list_init(&listing.sessions);
+    bl_list_init(&listing.items);
     if (cli_loop_run("ps", ps_list_main, &listing, error) != 0)
         exit_code = cli_fail(call, error, CLI_EXIT_FAILED);
     else if (call->format == CLI_FORMAT_TEXT)

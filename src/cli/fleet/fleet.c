@@ -66,7 +66,7 @@ static const struct bl_member fleet_item_members[] = {
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT
-static const struct bl_record fleet_item_record =
+const struct bl_record fleet_item_record =
     BL_RECORD("fleet_item", struct bl_fleet_view, fleet_item_members, .closed = true);
 
 #define BL_RECORD_STRUCT struct fleet_work
@@ -123,9 +123,16 @@ static int fleet_init(struct fleet_work *work)
     return code;
 }
 
-static int fleet_list_page(struct fleet_work *work, struct bl_store *store)
+int fleet_items_read(struct bl_store *store, const struct bl_fleet_list *list,
+                     struct bl_arena *arena, struct bl_list *ret_items, struct bl_error *error)
 {
     const struct bl_fleet_store *table = bl_store_fleet_table(store);
+
+    return table->list(table->context, arena, list, ret_items, error);
+}
+
+static int fleet_list_page(struct fleet_work *work, struct bl_store *store)
+{
     struct bl_fleet_list list = {.pool = work->pool,
                                  .key = work->key,
                                  .chosen = work->chosen,
@@ -135,7 +142,7 @@ static int fleet_list_page(struct fleet_work *work, struct bl_store *store)
                                  .most = work->limit};
     uint32_t count = 0;
 
-    int code = table->list(table->context, &work->arena, &list, &work->items, &work->error);
+    int code = fleet_items_read(store, &list, &work->arena, &work->items, &work->error);
     if (code != 0)
         return code;
     BL_LIST_EACH (link, &work->items)

@@ -38,6 +38,14 @@ struct fleet_work {
     struct bl_error error;
 };
 
+/* Record of a struct bl_fleet_view, without its bodies. */
+extern const struct bl_record fleet_item_record;
+/* Lists the items of the fleet that shares a store. */
+int fleet_items_read(struct bl_store *store, const struct bl_fleet_list *list,
+                     struct bl_arena *arena, struct bl_list *ret_items, struct bl_error *error);
+/* Appends a table of items; nothing if there are none. */
+void fleet_items_text(struct bl_buffer *out, const struct bl_list *items);
+
 /* Write the text for people. */
 void fleet_init_text(struct bl_buffer *out, const struct fleet_work *work);
 void fleet_status_text(struct bl_buffer *out, const struct fleet_work *work);

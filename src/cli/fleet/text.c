@@ -139,23 +139,28 @@ static void fleet_fill_item(struct bl_arena *arena, const struct bl_fleet_view *
     cells[FLEET_ITEM_SUBMITTER] = cli_columns_cell(arena, bl_text_from(item->submitter));
 }
 
-void fleet_list_text(struct bl_buffer *out, const struct fleet_work *work)
+void fleet_items_text(struct bl_buffer *out, const struct bl_list *items)
 {
     BL_AUTO_ARENA(arena);
     size_t count = 0, rows = 0;
 
-    BL_LIST_EACH (link, &work->items)
+    BL_LIST_EACH (link, items)
         count++;
-    if (count == 0) {
-        bl_buffer_append(out, BL_TEXT("No items.\n"));
+    if (count == 0)
         return;
-    }
     struct bl_text *cells = bl_arena_zalloc(&arena, count * FLEET_ITEM_COLUMNS * sizeof *cells);
-    BL_LIST_EACH (link, &work->items)
+    BL_LIST_EACH (link, items)
         fleet_fill_item(&arena, BL_CONTAINER(link, struct bl_fleet_view, link),
                         cells + FLEET_ITEM_COLUMNS * rows++);
     cli_columns_write(out, fleet_item_columns, FLEET_ITEM_COLUMNS, cells, rows,
                       cli_columns_width());
+}
+
+void fleet_list_text(struct bl_buffer *out, const struct fleet_work *work)
+{
+    if (bl_list_empty(&work->items))
+        bl_buffer_append(out, BL_TEXT("No items.\n"));
+    fleet_items_text(out, &work->items);
     if (work->next != NULL)
         bl_buffer_printf(out, "There may be more: belay fleet list --after %s\n", work->next);
 }

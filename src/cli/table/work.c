@@ -11,7 +11,8 @@
 
 static const struct cli_option ps_options[] = {
     CLI_STORE_ROW(struct ps_options, store,
-                  .detail = "Used to look up the runs of a process that was killed."),
+                  .detail = "Used to look up the runs of a process that was killed. A database is "
+                            "also asked for the items of the fleet."),
     CLI_JSON_ROW(),
     CLI_FORMAT_ROW(CLI_FORMATS, .about = "`text`, or `json`: one line, as in "
                                          "docs/schemas/ps.json."),
@@ -30,7 +31,9 @@ const struct cli_command cli_ps_command = {
         "prompt; on a terminal, columns that do not fit are left out. `belay cancel ID` stops one "
         "of them.\n\n"
         "A process that does not answer within 0.2 seconds is listed as not answering. A process "
-        "that was killed is listed once as dead, with the state of its runs in the store.",
+        "that was killed is listed once as dead, with the state of its runs in the store.\n\n"
+        "If the store is a database, a second table lists the items of the fleet that wait or run "
+        "on other machines, as `belay fleet list` does.",
     .detail = "The kinds of work are:\n"
               "run\ta turn in progress, of `run`, `chat` or an editor\n"
               "agent\ta sub-agent\n"
