@@ -22,9 +22,31 @@ uint64_t cli_member_grace_ns(const struct bl_workspace_options *options)
     return grace_ms * BL_NS_PER_MS;
 }
 
+bool cli_member_stop(struct bl_activities *activities, const char *id,
+                     const struct bl_fleet_order *order, struct bl_arena *arena,
+                     struct bl_text *ret_receipt)
+{
+    const char *name =
+        order->part != NULL ? bl_arena_printf(arena, "%s/%s", id, order->part).data : id;
+    BL_AUTO_BUFFER(receipt, SIZE_MAX / 2);
+
+    if (order->now)
+        bl_activities_hurry(activities, name);
+    if (bl_activities_cancel(activities, name, order->origin, &receipt) != 0)
+        return false;
+    *ret_receipt = bl_arena_text(arena, bl_buffer_text(&receipt));
+    return true;
+}
+
+static bool cli_member_stop_session(void *context, const struct bl_fleet_order *order,
+                                    struct bl_arena *arena, struct bl_text *ret_receipt)
+{
+    return cli_member_stop(context, order->item, order, arena, ret_receipt);
+}
+
 int cli_member_join(struct bl_store *store, struct bl_scope *work,
-                    const struct bl_workspace_options *options, struct bl_fleet_member **ret_member,
-                    struct bl_error *error)
+                    const struct bl_workspace_options *options, struct bl_activities *activities,
+                    struct bl_fleet_member **ret_member, struct bl_error *error)
 {
     const struct bl_fleet_store *table = bl_store_fleet_table(store);
 
@@ -33,6 +55,10 @@ int cli_member_join(struct bl_store *store, struct bl_scope *work,
         return 0;
     return bl_fleet_join(&(struct bl_fleet_options){.store = table,
                                                     .work = work,
-                                                    .grace_ns = cli_member_grace_ns(options)},
+                                                    .grace_ns = cli_member_grace_ns(options),
+                                                    .stop_session = activities != NULL
+                                                                        ? cli_member_stop_session
+                                                                        : NULL,
+                                                    .stop_context = activities},
                          ret_member, error);
 }

@@ -169,7 +169,6 @@ static int cell_run_listed(struct cell_work *work)
     struct bl_nursery services;
     struct bl_error error = {0};
 
-    bl_activities_init(&work->activities);
     bl_nursery_init(&services, bl_scope_current());
     if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
@@ -201,10 +200,12 @@ static void cell_run_perform(struct cell_work *work)
 {
     int code = cell_run_begin(work);
 
+    bl_activities_init(&work->activities);
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
-        code = cli_member_join(work->store, &work->scope, NULL, &work->member, &work->error);
+        code = cli_member_join(work->store, &work->scope, NULL, &work->activities, &work->member,
+                               &work->error);
     if (code == 0)
         code = cell_run_listed(work);
     bl_fleet_leave(work->member);

@@ -165,7 +165,6 @@ static int cell_serve_until_stopped(struct serving *serving)
     struct bl_nursery services;
     struct bl_error error = {0};
 
-    bl_activities_init(&serving->activities);
     bl_nursery_init(&services, bl_scope_current());
     int code = start_server(serving, &services);
     if (code == 0) {
@@ -200,10 +199,12 @@ static void cli_serve(struct serving *serving)
     if (code != 0)
         bl_error_set(error, code, BL_KIND_RUNTIME, "listen for signals", NULL,
                      "cannot listen for signals: %s", bl_error_text(code));
+    bl_activities_init(&serving->activities);
     if (code == 0)
         code = bl_store_open(serving->options->store, &serving->store, error);
     if (code == 0)
-        code = cli_member_join(serving->store, &serving->scope, NULL, &serving->member, error);
+        code = cli_member_join(serving->store, &serving->scope, NULL, &serving->activities,
+                               &serving->member, error);
     if (code == 0)
         code = cell_serve_until_stopped(serving);
     bl_fleet_leave(serving->member);

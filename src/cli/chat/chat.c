@@ -487,7 +487,6 @@ static int talk(struct chat *chat, struct bl_error *error)
     chat->first_mode = bl_permissions_mode(chat->work.workspace->permissions);
     if (chat->interactive)
         say_log(chat);
-    bl_activities_init(&chat->work.activities);
     bool picks = chat->work.options->resumes && chat->work.options->resume == NULL;
     int code = picks ? 0 : chat_open_session(chat, error);
     if (code != 0)
@@ -533,8 +532,8 @@ static int chat_main(void *argument)
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
-        code = cli_member_join(work->store, &work->scope, &work->options->workspace, &work->member,
-                               &work->error);
+        code = cli_member_join(work->store, &work->scope, &work->options->workspace,
+                               &work->activities, &work->member, &work->error);
     if (code == 0) {
         load_history(chat);
         chat_custom_load(chat);

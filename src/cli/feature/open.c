@@ -170,7 +170,7 @@ int feature_begin(struct feature_runner *work)
     if (code == 0 && work->store == NULL)
         code = feature_store_open(work->options, false, &work->store, &work->error);
     if (code == 0)
-        code = cli_member_join(work->store, &work->asked, NULL, &work->member, &work->error);
+        code = cli_member_join(work->store, &work->asked, NULL, NULL, &work->member, &work->error);
     if (code == 0)
         code = open_feature(work);
     bl_scope_enter(outer);

@@ -3,6 +3,8 @@
 
 #include "queue.h"
 
+#include "cli/member.h"
+
 #include "cli/answers.h"
 #include "cli/table/commands.h"
 
@@ -197,18 +199,10 @@ void queue_hurry(void *context, struct bl_fleet_try *one)
     bl_activities_hurry(runner->activities, one->item->id);
 }
 
-/* A part has the name RUN/CALL or RUN/AGENT in this process. */
 bool queue_stop_part(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,
                      struct bl_arena *arena, struct bl_text *ret_receipt)
 {
     struct queue_runner *runner = context;
-    const char *name = bl_arena_printf(arena, "%s/%s", one->item->id, order->part).data;
-    BL_AUTO_BUFFER(receipt, SIZE_MAX / 2);
 
-    if (order->now)
-        bl_activities_hurry(runner->activities, name);
-    if (bl_activities_cancel(runner->activities, name, order->origin, &receipt) != 0)
-        return false;
-    *ret_receipt = bl_arena_text(arena, bl_buffer_text(&receipt));
-    return true;
+    return cli_member_stop(runner->activities, one->item->id, order, arena, ret_receipt);
 }

@@ -114,7 +114,7 @@ static int serving_begin(struct serving *serving)
     int code = serving_open_store(serving);
     if (code == 0 && serving->interrupt == NULL)
         code = cli_member_join(serving->store, &serving->scope, &options->workspace,
-                               &serving->member, &serving->error);
+                               &serving->activities, &serving->member, &serving->error);
     if (code == 0)
         code = bl_runtime_begin(&serving->runtime, &options->workspace, serving->store,
                                 &serving->error);

@@ -258,7 +258,6 @@ static int work_run_listed(struct run_work *work)
     struct bl_control *control = NULL;
     struct bl_error error = {0};
 
-    bl_activities_init(&work->activities);
     bl_nursery_init(&services, bl_scope_current());
     if (bl_control_start(&services, &work->activities, &control, &error) != 0) {
         control = NULL;
@@ -320,8 +319,8 @@ static void run_work_perform(struct run_work *work)
     if (code == 0)
         code = bl_store_open(work->options->store, &work->store, &work->error);
     if (code == 0)
-        code = cli_member_join(work->store, &work->scope, &work->options->workspace, &work->member,
-                               &work->error);
+        code = cli_member_join(work->store, &work->scope, &work->options->workspace,
+                               &work->activities, &work->member, &work->error);
     if (code == 0)
         code = work_run_listed(work);
     if (code == 0)
@@ -435,6 +434,7 @@ void run_work_init(struct run_work *work)
     bl_list_init(&work->result.run.turns);
     bl_list_init(&work->refusals);
     bl_list_init(&work->result.undelivered);
+    bl_activities_init(&work->activities);
     /* This cannot fail: the rules were checked with the command line. */
     int code = bl_workspace_new(&work->options->workspace, &work->workspace, &work->error);
     assert(code == 0);
