@@ -8,7 +8,7 @@ extern const struct suite cell_suite, aside_suite, damage_suite, denial_suite, f
     export_suite, import_suite, move_suite, pg_cell_suite, pg_task_suite, pg_hold_suite,
     pg_feature_suite, hold_suite, turn_suite, pg_look_suite, pg_move_suite, where_suite,
     bytes_suite, equal_suite, equal_found_suite, pg_silence_suite, pg_address_suite,
-    pg_pooled_suite, pg_busy_suite, pg_queue_suite, pg_stop_suite;
+    pg_pooled_suite, pg_busy_suite, pg_queue_suite, pg_stop_suite, pg_offer_suite;
 
 int main(int argument_count, char **arguments)
 {
@@ -24,7 +24,8 @@ int main(int argument_count, char **arguments)
         &pg_hold_suite,     &pg_feature_suite,     &hold_suite,         &turn_suite,
         &pg_look_suite,     &pg_move_suite,        &where_suite,        &bytes_suite,
         &equal_suite,       &equal_found_suite,    &pg_silence_suite,   &pg_address_suite,
-        &pg_pooled_suite,   &pg_busy_suite,        &pg_queue_suite,     &pg_stop_suite};
+        &pg_pooled_suite,   &pg_busy_suite,        &pg_queue_suite,     &pg_stop_suite,
+        &pg_offer_suite};
     if (argument_count > 1 && strcmp(arguments[1], "--role") == 0)
         return role_main(argument_count, arguments);
     return suite_main(argument_count, arguments, suites, BL_COUNT(suites));

@@ -151,7 +151,7 @@ struct pg_store {
     uint64_t connection;        /* of `control` */
     int64_t server_started;     /* as it said over `control` */
     struct bl_scope *listening; /* of the fiber that has `controls` and waits; NULL: none */
-    unsigned wanted;            /* fibers that wait for `controls`, but for that one */
+    unsigned wanted;            /* other fibers that wait for `controls` */
     uint64_t heard;             /* connection of `control` that listens */
     bool deaf;                  /* it cannot */
     struct pg_link queue;

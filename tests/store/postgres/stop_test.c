@@ -1,4 +1,4 @@
-/* Stops of items and sessions: what they refuse, and what becomes of them. */
+/* Stops of items and sessions: what they refuse, and how they end. */
 #include <pgproxy.h>
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static int commit_refused(struct holding *holding, const char *turn_id)
     return holding->table->commit(holding->table->context, &settlement, &holding->error);
 }
 
-/* ---- What waits ---- */
+/* ---- Waiting items ---- */
 
 POSTGRES_TEST(W44_an_item_that_waits_never_starts)
 {
@@ -59,7 +59,7 @@ POSTGRES_TEST(W44_an_item_that_waits_never_starts)
     hand_close(&hand);
 }
 
-/* ---- What runs ---- */
+/* ---- Running items ---- */
 
 POSTGRES_TEST(W42_no_turn_of_a_stopped_item_enters_the_store)
 {
@@ -88,7 +88,7 @@ POSTGRES_TEST(W42_no_turn_of_a_stopped_item_enters_the_store)
     CHECK_EQUAL(reject_turn(&holding, "turn_2"), 0);
     CHECK_EQUAL(begin_turn(&holding, "turn_3"), BL_ECANCELED);
     CHECK_EQUAL(ask_integer(place, "select turns_total from session where id = 's-1'"), 1);
-    /* It is told once per heartbeat until it is answered. */
+    /* Each heartbeat has the order until it is answered. */
     CHECK_EQUAL(hand_beat(&hand), 0);
     const struct bl_fleet_order *order = hand_order(&hand, id);
     CHECK(order != NULL && strcmp(order->stop, stop) == 0 && order->part == NULL && !order->now);
@@ -216,7 +216,7 @@ POSTGRES_TEST(a_session_that_is_held_locally_is_stopped_until_its_worker_answers
     CHECK(hand_beat(&hand) == 0 && bl_list_empty(&hand.beat.orders));
     add_turn(&holding, "turn_2");
     release(&holding);
-    /* Nobody holds it: the earlier stop is all that there is. */
+    /* It is not held: only the earlier stop is left. */
     CHECK(strcmp(hand_stop(&other, "s-1", NULL), stop) == 0);
     CHECK(hand_stop(&other, "s-2", NULL) == NULL);
     hand_close(&hand);
