@@ -164,7 +164,22 @@ static void null_copies_this_processs_environment(void **state)
     bl_arena_done(&arena);
 }
 
-SUITE(environment, cmocka_unit_test(secrets_are_known_by_the_ends_of_their_names),
+static void added_variables_replace_those_of_the_same_name(void **state)
+{
+    const char *const *environment = LIST("A=1", "AB=2", "C=3");
+    BL_AUTO_ARENA(arena);
+
+    (void)state;
+    assert_ptr_equal(bl_environment_add(&arena, environment, NULL), environment);
+    const char *const *all = bl_environment_add(&arena, environment, LIST("A=4", "D="));
+    const char *const *expected = LIST("AB=2", "C=3", "A=4", "D=");
+    for (size_t i = 0; expected[i] != NULL; i++)
+        assert_string_equal(all[i], expected[i]);
+    assert_null(all[4]);
+}
+
+SUITE(environment, cmocka_unit_test(added_variables_replace_those_of_the_same_name),
+      cmocka_unit_test(secrets_are_known_by_the_ends_of_their_names),
       cmocka_unit_test(the_bare_words_are_secrets_too),
       cmocka_unit_test(names_match_regardless_of_case),
       cmocka_unit_test(names_that_only_resemble_a_secret_stay),
