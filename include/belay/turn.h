@@ -527,7 +527,8 @@ struct bl_settlement {
  * shielded by the engine. */
 struct bl_turn_store {
     void *context;
-    /* Records the attempt. Survives the end of the process. */
+    /* Records the attempt. Survives the end of the process. BL_ECANCELED, here and of a commit: a
+     * stop of this work is recorded in the store, and the turn ends as cancelled. */
     int (*begin)(void *context, const struct bl_attempt *attempt, struct bl_error *error);
     /* Stores turn, counters, compaction, receipt, events and the attempt's end in one transaction.
      * Returns 0 if it is durable, even against power failure; BL_EUNKNOWN if the outcome is unknown

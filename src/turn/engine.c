@@ -83,6 +83,16 @@ bool turn_fail(struct turn *turn, int code, enum bl_error_kind kind, const char 
     return turn_end_as(turn, BL_TURN_ERROR);
 }
 
+/* The store refused the turn. BL_ECANCELED: another process had recorded a stop of it before. */
+static bool turn_refused(struct turn *turn, int code)
+{
+    if (code != BL_ECANCELED)
+        return turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
+                         bl_error_text(code));
+    turn->result->error = (struct bl_error){0};
+    return turn_end_as(turn, BL_TURN_CANCELLED);
+}
+
 /* ---- The store ------------------------------------------------------------------------------- */
 
 uint64_t bl_turn_store_answer_ns(const struct bl_turn_store *store)
@@ -144,8 +154,7 @@ static bool begin_attempt(struct turn *turn)
     turn->stage = TURN_BETWEEN;
     if (code == 0)
         return true;
-    return turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
-                     bl_error_text(code));
+    return turn_refused(turn, code);
 }
 
 /* Returns the part of a settlement that commits and rejections share. */
@@ -281,8 +290,7 @@ static void commit_refused(struct turn *turn, int code, const struct bl_error *e
 {
     if (error->code != 0)
         turn->result->error = *error;
-    turn_fail(turn, code, BL_KIND_FILESYSTEM, "the store refused the turn: %s",
-              bl_error_text(code));
+    turn_refused(turn, code);
     if (code == BL_EUNKNOWN) {
         turn->session->unknown = turn->journal->sealed = true;
         bl_error_name_set(&turn->result->error, "commit_unknown");
@@ -311,7 +319,9 @@ static bool claim_and_commit(struct turn *turn)
     turn->journal->stopped_in_commit = bl_scope_stopped(turn->receipt->scope);
     if (code == 0)
         commit_apply(turn, &commit);
-    bl_unit_end(&unit, code == BL_EUNKNOWN ? BL_FATE_UNKNOWN : BL_FATE_FINISHED);
+    bl_unit_end(&unit, code == BL_EUNKNOWN    ? BL_FATE_UNKNOWN
+                       : code == BL_ECANCELED ? BL_FATE_ABORTED
+                                              : BL_FATE_FINISHED);
     BL_LOG(BL_ROOM_TURN, BL_LOG_DEBUG, "commit", BL_LOG_STRING("result", bl_error_text(code)));
     if (code != 0) {
         commit_take_back(turn, &commit);

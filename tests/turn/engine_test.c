@@ -430,6 +430,26 @@ SCENE(store_that_refuses_makes_it_an_error_with_memory_as_before)
     return 0;
 }
 
+/* Another process has recorded a stop in the store before this one heard of it. */
+SCENE(store_that_holds_a_stop_makes_it_cancelled)
+{
+    struct bl_text before = stage_memory(stage);
+
+    stage_line(stage, (struct line){.say = "done", .output_tokens = 4});
+    stage->commit_code = BL_ECANCELED;
+    struct bl_turn_result *result = stage_turn(stage, "go");
+    CHECK_EQUAL(result->end, BL_TURN_CANCELLED);
+    CHECK_EQUAL(result->error.code, 0);
+    CHECK_EQUAL(stage->rejected, 1);
+    CHECK(bl_text_equal(before, stage_memory(stage)));
+    stage_check_agreement(stage, result);
+    stage->commit_code = 0;
+    stage->begin_code = BL_ECANCELED;
+    CHECK_EQUAL(stage_turn(stage, "go")->end, BL_TURN_CANCELLED);
+    CHECK_EQUAL(stage->requests, 1);
+    return 0;
+}
+
 SCENE(in_doubt_commit_requires_opening_the_session_again)
 {
     stage_line(stage, (struct line){.say = "done"});
@@ -496,5 +516,6 @@ SUITE(engine, cmocka_unit_test(turn_whose_lease_is_lost_is_an_error_with_a_recei
       cmocka_unit_test(P41_retry_discards_the_answer_so_far_and_reports_it),
       cmocka_unit_test(P33_P34_refusal_is_an_error_and_a_cut_by_the_limit_is_not),
       cmocka_unit_test(store_that_refuses_makes_it_an_error_with_memory_as_before),
+      cmocka_unit_test(store_that_holds_a_stop_makes_it_cancelled),
       cmocka_unit_test(in_doubt_commit_requires_opening_the_session_again),
       cmocka_unit_test(without_a_store_a_turn_is_only_in_memory));

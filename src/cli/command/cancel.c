@@ -182,8 +182,8 @@ static const struct bl_member cancel_members[] = {
                      .about = "Worker of the fleet that ran it."),
     BL_MEMBER_STRING("host", host, .optional = true, .about = "Machine of that worker."),
     BL_MEMBER_BOOLEAN("fenced", fenced, .optional = true, BL_KNOWN(elsewhere),
-                      .about = "Work on another machine: nothing of it can enter the database any "
-                               "more, whether its worker has answered or not."),
+                      .about = "Work on another machine: none of its turns can enter the database "
+                               "any more, whether its worker has answered or not."),
     BL_MEMBER_END,
 };
 #undef BL_RECORD_STRUCT

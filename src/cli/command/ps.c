@@ -173,7 +173,7 @@ static bool ps_is_here(const struct listing *listing, const char *id)
     return false;
 }
 
-/* Adds what waits and what runs on other machines. Without an answer of the database, the work of
+/* Adds the items that wait, and those of other machines. Without an answer of the database, the work of
  * this machine is still listed. */
 static void ps_take_items(struct listing *listing)
 {
