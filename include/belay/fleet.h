@@ -58,6 +58,7 @@ struct bl_fleet_try {
     struct bl_fleet_end
         end;             /* the function fills it: state, exit_code, session, envelope, receipt */
     bool retryable;      /* BL_FLEET_FAILED: another try may succeed */
+    uint64_t ran_ns;     /* known at the end */
     struct bl_list link; /* private, as all that follows */
 };
 
@@ -69,13 +70,15 @@ struct bl_fleet_retries {
 struct bl_fleet_worker_options {
     struct bl_fleet_options member; /* `work` is the scope of everything that the worker does */
     struct bl_fleet_place place;
-    uint64_t
-        drain_ns; /* items may end within it after a drain; the rest is stopped and given back */
+    uint64_t drain_ns;      /* after a drain, items may end within it; the rest is given back */
     uint64_t until_idle_ns; /* drains when nothing ran or was claimed for this time; 0: never */
     /* Runs an item, in a fiber of its own, and fills the end. Its scope is the running one. */
     void (*run)(void *context, struct bl_fleet_try *one);
     /* Reads from an item how often it is retried. */
     struct bl_fleet_retries (*retries)(void *context, const struct bl_fleet_item *item);
+    /* A try that ran has ended; `one->end` says how, or that the item is retried or given back. NULL:
+     * nothing. */
+    void (*ended)(void *context, const struct bl_fleet_try *one);
     /* Ends the grace periods of a try that an order stops at once. Must not wait. NULL: nothing. */
     void (*hurry)(void *context, struct bl_fleet_try *one);
     /* Stops a part of a running try, waits for its end, and writes the receipt into the arena.

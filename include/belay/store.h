@@ -141,12 +141,13 @@ struct bl_fleet_item {
 struct bl_fleet_end {
     const char *id;
     uint64_t epoch;
-    enum bl_fleet_state
-        state;         /* one that has ended; BL_FLEET_DELAYED: it is retried; BL_FLEET_QUEUED:
-                                  it is given back, and another worker may claim it at once */
+    /* One that has ended; BL_FLEET_DELAYED: it is retried; BL_FLEET_QUEUED: it is given back, and
+     * another worker may claim it at once. */
+    enum bl_fleet_state state;
     uint64_t retry_ns; /* BL_FLEET_DELAYED: from now */
     int exit_code;
     const char *session;     /* NULL: it had none */
+    const char *fate;        /* of the work, for those who asked for a stop */
     struct bl_text envelope; /* what `belay run` would have printed; empty: none */
     struct bl_text receipt;  /* of its stop; empty: it was not stopped */
 };

@@ -173,9 +173,11 @@ static void try_run(struct fleet_try *one)
     const struct bl_fleet_worker_options *options = &one->worker->options;
     try_move(one, FLEET_TRY_RUNNING);
     one->one.end.session = one->item.session;
+    uint64_t from_ns = bl_now_ns();
     struct bl_scope *before = bl_scope_enter(&one->scope);
     options->run(options->context, &one->one);
     bl_scope_enter(before);
+    one->one.ran_ns = bl_now_ns() - from_ns;
     while (one->parts > 0)
         bl_semaphore_take(&one->parts_ended);
 }
@@ -201,6 +203,7 @@ static void try_end(struct fleet_try *one)
 static int try_main(void *argument)
 {
     struct fleet_try *one = argument;
+    const struct bl_fleet_worker_options *options = &one->worker->options;
     int code = bl_semaphore_take(&one->turn);
     bool owned = code == 0 && !try_is_lost(one);
     if (owned && one->owned_only && !try_is_over(one))
@@ -210,11 +213,15 @@ static int try_main(void *argument)
             try_run(one);
         one->one.end.id = one->item.id;
         one->one.end.epoch = one->item.epoch;
+        bool ran = one->state == FLEET_TRY_RUNNING;
         try_decide(one);
+        one->one.end.fate = one->fate;
         if (!try_is_lost(one)) {
             try_move(one, FLEET_TRY_ENDING);
             try_record(one);
         }
+        if (ran && options->ended != NULL)
+            options->ended(options->context, &one->one);
     }
     try_end(one);
     return code;

@@ -123,14 +123,6 @@ int queue_wait_left(const struct queue_wait *wait, int signal_number);
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* The end of one item, for people. */
-struct queue_ended {
-    const char *id;
-    enum bl_fleet_state state;
-    int exit_code;
-    uint64_t duration_ns;
-};
-
 /* What all items of a worker share. */
 struct queue_runner {
     struct bl_runtime *runtime;
@@ -138,12 +130,13 @@ struct queue_runner {
     const struct cli_call *call;
     const char *folder; /* of the items' own directories */
     void (*begun)(void *context, const struct bl_fleet_item *item);
-    void (*ended)(void *context, const struct queue_ended *ended);
+    void (*ended)(void *context, const struct bl_fleet_try *one);
     void *context;
 };
 
 /* For struct bl_fleet_worker_options; the context is a struct queue_runner. */
 void queue_run(void *context, struct bl_fleet_try *one);
+void queue_ended(void *context, const struct bl_fleet_try *one);
 struct bl_fleet_retries queue_retries(void *context, const struct bl_fleet_item *item);
 void queue_hurry(void *context, struct bl_fleet_try *one);
 bool queue_stop_part(void *context, struct bl_fleet_try *one, const struct bl_fleet_order *order,

@@ -162,7 +162,6 @@ void queue_run(void *context, struct bl_fleet_try *one)
 {
     struct queue_runner *runner = context;
     struct queue_try *try = bl_arena_zalloc(one->arena, sizeof *try);
-    uint64_t from_ns = bl_now_ns();
     struct bl_scope shield;
 
     bl_shield_begin(&shield, BL_NEVER);
@@ -175,10 +174,13 @@ void queue_run(void *context, struct bl_fleet_try *one)
     queue_try_fill_end(try);
     queue_try_remove_directory(try);
     bl_shield_end(&shield);
-    runner->ended(runner->context, &(struct queue_ended){.id = one->item->id,
-                                                         .state = one->end.state,
-                                                         .exit_code = one->end.exit_code,
-                                                         .duration_ns = bl_now_ns() - from_ns});
+}
+
+void queue_ended(void *context, const struct bl_fleet_try *one)
+{
+    struct queue_runner *runner = context;
+
+    runner->ended(runner->context, one);
 }
 
 struct bl_fleet_retries queue_retries(void *context, const struct bl_fleet_item *item)

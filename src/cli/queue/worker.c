@@ -53,21 +53,29 @@ static void worker_begun(void *context, const struct bl_fleet_item *item)
     if (item->tries == 0 && item->deaths == 0)
         worker_say("%s began", item->id);
     else
-        worker_say("%s began again (%u tries, %u deaths of its workers)", item->id, item->tries,
+        worker_say("%s began again (retries: %u, lost workers: %u)", item->id, item->tries,
                    item->deaths);
 }
 
-static void worker_ended(void *context, const struct queue_ended *ended)
+static void worker_ended(void *context, const struct bl_fleet_try *one)
 {
     struct worker_command *command = context;
-    char duration[32];
+    const struct bl_fleet_end *end = &one->end;
+    char ran[32], delay[32];
 
-    command->counts[ended->state]++;
+    command->counts[end->state]++;
     if (command->options.run.quiet)
         return;
-    bl_duration_format((int64_t)ended->duration_ns, duration);
-    worker_say("%s %s after %s, exit code %d", ended->id,
-               bl_names_get(&bl_fleet_states, ended->state), duration, ended->exit_code);
+    bl_duration_format((int64_t)one->ran_ns, ran);
+    bl_duration_format((int64_t)end->retry_ns, delay);
+    if (end->state == BL_FLEET_QUEUED)
+        worker_say("%s was given back after %s", end->id, ran);
+    else if (end->state == BL_FLEET_DELAYED)
+        worker_say("%s failed after %s, exit code %d; tried again in %s", end->id, ran,
+                   end->exit_code, delay);
+    else
+        worker_say("%s %s after %s, exit code %d", end->id,
+                   bl_names_get(&bl_fleet_states, end->state), ran, end->exit_code);
 }
 
 static void worker_sum_up(const struct worker_command *command)
@@ -75,11 +83,13 @@ static void worker_sum_up(const struct worker_command *command)
     BL_AUTO_BUFFER(text, 1024);
     uint64_t all = 0;
 
-    for (int state = BL_FLEET_COMPLETED; state <= BL_FLEET_INTERRUPTED; state++) {
+    for (int state = 0; state <= BL_FLEET_INTERRUPTED; state++) {
         if (command->counts[state] == 0)
             continue;
         bl_buffer_printf(&text, "%s%" PRIu64 " %s", all == 0 ? ": " : ", ", command->counts[state],
-                         bl_names_get(&bl_fleet_states, state));
+                         state == BL_FLEET_DELAYED  ? "to be tried again"
+                         : state == BL_FLEET_QUEUED ? "given back"
+                                                    : bl_names_get(&bl_fleet_states, state));
         all += command->counts[state];
     }
     bl_buffer_append_byte(&text, '\0');
@@ -135,6 +145,7 @@ static int worker_serve(struct serving *serving, int *ret_exit_code, struct bl_e
         .until_idle_ns = options->until_idle_ns,
         .run = queue_run,
         .retries = queue_retries,
+        .ended = queue_ended,
         .hurry = queue_hurry,
         .stop_part = queue_stop_part,
         .context = &command->runner,

@@ -155,10 +155,10 @@ static int pg_finish(void *context, const struct bl_fleet_end *end, bool *ret_ta
     struct pg_store *store = context;
     BL_AUTO_ARENA(arena);
     struct pg_call *call =
-        pg_call_new(&arena, "select belay.finish($1, $2, $3, $4, $5, $6, $7, $8, $9)", "ssusuisjj",
-                    store->owner, end->id, end->epoch, bl_names_get(&bl_fleet_states, end->state),
-                    end->retry_ns / BL_NS_PER_MS, (int64_t)end->exit_code, end->session,
-                    end->envelope, end->receipt);
+        pg_call_new(&arena, "select belay.finish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                    "ssusuissjj", store->owner, end->id, end->epoch,
+                    bl_names_get(&bl_fleet_states, end->state), end->retry_ns / BL_NS_PER_MS,
+                    (int64_t)end->exit_code, end->session, end->fate, end->envelope, end->receipt);
     int code = pg_queue_ask(store, call, 0, "record the end of an item", error);
     if (code == 0) {
         struct store_row row = pg_row(call, 0);

@@ -521,6 +521,25 @@ static void behind_a_pooler(struct place *place)
     hand_close(&hand);
 }
 
+/* A claim may arrive after the last heartbeat of a worker that drains. */
+POSTGRES_TEST(W29_a_worker_that_leaves_gives_back_what_it_never_ran)
+{
+    struct hand a, b;
+    hand_open(&a, place, "host-a", "main");
+    hand_open(&b, place, "host-b", "main");
+    const char *waits = hand_offer(&b, "{\"prompt\":\"p\"}");
+    const char *stopped = hand_offer(&b, "{\"prompt\":\"q\"}");
+    CHECK_EQUAL(hand_claim(&a, 8), 2);
+    const char *stop = hand_stop(&b, stopped, NULL);
+    hand_close(&a);
+    CHECK(strcmp(hand_state(&b, waits), "queued") == 0);
+    CHECK(strcmp(hand_state(&b, stopped), "cancelled") == 0);
+    CHECK(strcmp(hand_fate(&b, stop), "never_started fenced") == 0);
+    CHECK_EQUAL(hand_claim(&b, 8), 1);
+    CHECK(b.items[0].deaths == 0 && b.items[0].epoch == 3);
+    hand_close(&b);
+}
+
 static int behind_a_pooler_main(void *argument)
 {
     behind_a_pooler(argument);
@@ -541,6 +560,7 @@ SUITE(pg_queue, cmocka_unit_test(an_item_is_claimed_once_and_its_end_is_recorded
       cmocka_unit_test(W36_a_delayed_item_is_claimed_after_its_time),
       cmocka_unit_test(W36_a_paused_pool_gives_no_items),
       cmocka_unit_test(W36_an_item_waits_for_a_worker_that_fits),
+      cmocka_unit_test(W29_a_worker_that_leaves_gives_back_what_it_never_ran),
       cmocka_unit_test(items_are_listed_page_by_page),
       cmocka_unit_test(a_worker_hears_of_items_and_stops),
       cmocka_unit_test(heartbeats_do_not_wait_for_a_worker_that_listens),

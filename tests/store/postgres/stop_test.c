@@ -324,6 +324,24 @@ POSTGRES_TEST(W43_either_the_stop_or_the_commit_wins)
     hand_close(&other);
 }
 
+POSTGRES_TEST(the_fate_of_an_item_is_what_its_worker_saw)
+{
+    struct hand hand;
+    bool taken = false;
+    hand_open(&hand, place, "host-a", "main");
+    const char *id = hand_offer(&hand, PLAIN);
+    CHECK_EQUAL(hand_claim(&hand, 1), 1);
+    const char *stop = hand_stop(&hand, id, NULL);
+    struct bl_fleet_end end = {.id = id,
+                               .epoch = hand.items[0].epoch,
+                               .state = BL_FLEET_CANCELLED,
+                               .exit_code = 130,
+                               .fate = "killed"};
+    CHECK_EQUAL(hand.table->finish(hand.table->context, &end, &taken, NULL), 0);
+    CHECK(taken && strcmp(hand_fate(&hand, stop), "killed fenced") == 0);
+    hand_close(&hand);
+}
+
 PROXY_TEST(a_repeated_stop_is_the_same_stop)
 {
     struct hand hand;

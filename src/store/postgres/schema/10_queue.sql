@@ -35,6 +35,24 @@ end $$;
 
 -- What a lost worker has left: its items are queued again, with their ranks and permits; not those that its user
 -- stopped or that are only its own, and not one under which three workers have died.
+create function belay.give_back(_worker text) returns void
+language plpgsql set search_path = belay, pg_temp as $$
+declare
+    _item item;
+begin
+    for _item in select * from item where owner = _worker and not attached order by id for update loop
+        if exists (select 1 from session where item = _item.id and owner = _worker) then
+            continue;
+        end if;
+        if _item.state = 'stopping' then
+            perform end_item(_item.id, 'cancelled', 130, null, 'never_started', null, null);
+        else
+            update item set state = 'queued', owner = null, epoch = epoch + 1 where id = _item.id;
+            perform pg_notify(pool_channel(_item.pool), _item.rank::text);
+        end if;
+    end loop;
+end $$;
+
 create function belay.requeue(_worker text) returns void
 language plpgsql set search_path = belay, pg_temp as $$
 declare
@@ -68,7 +86,7 @@ $$;
 -- Records the end of a try: an end, or `delayed` (a retry) or `queued` (given back). False: the worker does not own
 -- the item under that epoch, and nothing was changed. Asked for again, it answers the same.
 create function belay.finish(_me text, _id text, _epoch bigint, _state text, _retry_ms bigint, _exit_code bigint,
-    _session text, _envelope bytea, _receipt bytea) returns boolean
+    _session text, _fate text, _envelope bytea, _receipt bytea) returns boolean
 language plpgsql security definer set search_path = belay, pg_temp as $$
 declare
     _item item;
@@ -102,7 +120,8 @@ begin
     end if;
     perform end_item(_id, case when _refused then 'cancelled' else _state end,
         case when _refused then 130 else _exit_code end, _session,
-        case when _refused or _state in ('cancelled', 'interrupted') then 'aborted' else 'finished' end,
+        case when _refused and coalesce(_fate, 'finished') = 'finished' then 'aborted'
+            else coalesce(_fate, case when _state in ('cancelled', 'interrupted') then 'aborted' else 'finished' end) end,
         case when not (_refused and _state = 'completed') then _envelope end, _receipt);
     return true;
 end $$;

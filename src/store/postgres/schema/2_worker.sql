@@ -40,9 +40,12 @@ begin
 end $$;
 
 -- Goodbye of a worker that holds nothing: what it was asked to stop has ended.
+-- Ends a worker that holds nothing. What a late claim has given it goes back to the queue: it never ran.
 create function belay.leave(_me text) returns void
 language plpgsql security definer set search_path = belay, pg_temp as $$
 begin
+    perform 1 from worker where id = _me for no key update;
+    perform give_back(_me);
     update worker set state = 'gone', beat = beat + 1, beat_at = clock_timestamp()
         where id = _me and state in ('live', 'draining')
         and not exists (select 1 from session where owner = _me)
