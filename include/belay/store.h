@@ -147,7 +147,7 @@ struct bl_fleet_end {
     uint64_t retry_ns; /* BL_FLEET_DELAYED: from now */
     int exit_code;
     const char *session;     /* NULL: it had none */
-    const char *fate;        /* of the work, for those who asked for a stop */
+    const char *fate;        /* of the work, for the receipt of a stop */
     struct bl_text envelope; /* what `belay run` would have printed; empty: none */
     struct bl_text receipt;  /* of its stop; empty: it was not stopped */
 };

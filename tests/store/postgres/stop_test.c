@@ -373,4 +373,5 @@ SUITE(pg_stop, cmocka_unit_test(W44_an_item_that_waits_never_starts),
       cmocka_unit_test(a_session_that_is_held_locally_is_stopped_until_its_worker_answers),
       cmocka_unit_test(a_stopped_item_of_a_lost_worker_is_cancelled_and_answered_later),
       cmocka_unit_test(W43_either_the_stop_or_the_commit_wins),
+      cmocka_unit_test(the_fate_of_an_item_is_what_its_worker_saw),
       cmocka_unit_test(a_repeated_stop_is_the_same_stop));
