@@ -11,7 +11,7 @@ extern const struct suite attach_suite, arguments_suite, bootstrap_report_suite,
     session_suite, session_text_suite, signals_suite, stream_suite, tools_suite, watch_suite,
     debug_suite, log_suite, run_events_suite, timeout_suite, run_during_suite, run_size_suite,
     run_fetch_suite, init_suite, login_suite, config_suite, mcp_servers_suite, columns_suite,
-    fleet_item_suite, fleet_suite, queue_suite;
+    fleet_item_suite, fleet_suite, queue_suite, stops_elsewhere_suite;
 
 SUITE_MAIN(&attach_suite, &arguments_suite, &bootstrap_report_suite, &bootstrap_suite,
            &cancel_suite, &cell_host_suite, &cell_suite, &command_suite, &complete_suite,
@@ -26,4 +26,4 @@ SUITE_MAIN(&attach_suite, &arguments_suite, &bootstrap_report_suite, &bootstrap_
            &signals_suite, &stream_suite, &tools_suite, &watch_suite, &debug_suite, &log_suite,
            &run_events_suite, &timeout_suite, &run_during_suite, &run_size_suite, &run_fetch_suite,
            &init_suite, &login_suite, &config_suite, &mcp_servers_suite, &columns_suite,
-           &fleet_item_suite, &fleet_suite, &queue_suite)
+           &fleet_item_suite, &fleet_suite, &queue_suite, &stops_elsewhere_suite)

@@ -2,9 +2,11 @@
 
 #include <string.h>
 
-#define LOOK_NS_MIN (20 * BL_NS_PER_MS)
-#define LOOK_NS_MAX (200 * BL_NS_PER_MS)
-#define RECEIPT_MAX ((size_t)64 * 1024 * 1024)
+/* Most workers answer within the first second. */
+#define LOOK_NS       (15 * BL_NS_PER_MS)
+#define LOOK_NS_LATER (200 * BL_NS_PER_MS)
+#define SOON_NS       BL_NS_PER_S
+#define RECEIPT_MAX   ((size_t)64 * 1024 * 1024)
 
 /* ---- One receipt ----------------------------------------------------------------------------- */
 
@@ -54,27 +56,30 @@ static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fle
     } else {
         receipt->survivors += unit->survivors;
     }
+    if (strcmp(unit->fate, bl_fate_name(BL_FATE_UNKNOWN)) == 0 ||
+        strcmp(unit->fate, bl_fate_name(BL_FATE_KILLED)) == 0)
+        receipt->cancel_observed = false;
     if (unit->ms > receipt->quiet_ms)
         receipt->quiet_ms = unit->ms;
 }
 
-/* Makes the receipt of a stop of several items, or of one that has not answered. */
-static int elsewhere_sum(struct elsewhere *elsewhere, const struct bl_list *items,
-                         struct bl_error *error)
+/* Makes the receipt of a stop of several items, or of one without a receipt of its own. Its id follows
+ * from that of the stop: the same command prints it again. */
+static int elsewhere_sum(struct elsewhere *elsewhere, const char *stop, const struct bl_list *items,
+                         uint64_t waited_ns, struct bl_error *error)
 {
-    char id[BL_ID_SIZE];
+    const char *key = strchr(stop, '_');
     struct bl_json_writer writer;
     struct bl_receipt_row receipt = {.scope = elsewhere->id,
                                      .reason = bl_stop_reason_name(BL_STOP_USER),
                                      .origin = "belay cancel",
-                                     .observed_ms = -1,
-                                     .quiet_ms = -1,
+                                     .requested_wall_ns = bl_clock_wall_ns(&bl_clock_system),
                                      .mechanism = bl_mechanism_name(BL_MECHANISM_NONE),
+                                     .cancel_observed = true,
                                      .background = BL_TEXT("[]")};
     BL_AUTO_BUFFER(out, RECEIPT_MAX);
 
-    bl_id_make(id, "rcp_");
-    receipt.id = id;
+    receipt.id = bl_arena_printf(elsewhere->arena, "rcp_%s", key != NULL ? key + 1 : stop).data;
     bl_list_init(&receipt.units);
     BL_LIST_EACH (link, items) {
         struct bl_unit_row *unit = bl_arena_alloc(elsewhere->arena, sizeof *unit);
@@ -82,6 +87,9 @@ static int elsewhere_sum(struct elsewhere *elsewhere, const struct bl_list *item
                             &receipt);
         bl_list_push_back(&receipt.units, &unit->link);
     }
+    /* Work that has not answered is not known to have ended any earlier. */
+    if (receipt.survivors == BL_SURVIVORS_UNKNOWN)
+        receipt.quiet_ms = (double)waited_ns / BL_NS_PER_MS;
     bl_json_writer_init(&writer, &out);
     bl_record_write(&writer, &bl_receipt_record, &receipt);
     if (bl_json_writer_done(&writer) != 0)
@@ -92,8 +100,8 @@ static int elsewhere_sum(struct elsewhere *elsewhere, const struct bl_list *item
 }
 
 /* For one item that has answered, the receipt of its worker is passed on as it is. */
-static int elsewhere_take(struct elsewhere *elsewhere, const struct bl_list *items,
-                          struct bl_error *error)
+static int elsewhere_take(struct elsewhere *elsewhere, const char *stop,
+                          const struct bl_list *items, uint64_t waited_ns, struct bl_error *error)
 {
     const struct bl_fleet_stopped *first = BL_CONTAINER(items->next, struct bl_fleet_stopped, link);
     bool one = items->next == items->previous && !bl_list_empty(items);
@@ -113,7 +121,7 @@ static int elsewhere_take(struct elsewhere *elsewhere, const struct bl_list *ite
     /* It had ended before the stop took effect. */
     if (one && first->fate != NULL && strcmp(first->fate, bl_fate_name(BL_FATE_FINISHED)) == 0)
         return 0;
-    return elsewhere_sum(elsewhere, items, error);
+    return elsewhere_sum(elsewhere, stop, items, waited_ns, error);
 }
 
 /* ---- The stop -------------------------------------------------------------------------------- */
@@ -126,11 +134,11 @@ static bool elsewhere_answered(const struct bl_list *items)
     return true;
 }
 
-/* Waits for the workers. The time between two looks grows: most of them answer at once. */
+/* Waits for the workers. */
 static int elsewhere_follow(struct elsewhere *elsewhere, const struct bl_fleet_store *table,
                             const char *stop, struct bl_error *error)
 {
-    uint64_t until_ns = bl_time_add(bl_now_ns(), elsewhere->wait_ns), nap_ns = LOOK_NS_MIN;
+    uint64_t from_ns = bl_now_ns(), until_ns = bl_time_add(from_ns, elsewhere->wait_ns);
     struct bl_list items;
 
     for (;;) {
@@ -138,16 +146,14 @@ static int elsewhere_follow(struct elsewhere *elsewhere, const struct bl_fleet_s
         int code = table->stopped(table->context, elsewhere->arena, stop, &items, error);
         uint64_t now_ns = bl_now_ns();
         if (code == 0 && (elsewhere_answered(&items) || now_ns >= until_ns))
-            return elsewhere_take(elsewhere, &items, error);
+            return elsewhere_take(elsewhere, stop, &items, now_ns - from_ns, error);
         if (code != 0 && (!error->retryable || now_ns >= until_ns))
             return code;
         *error = (struct bl_error){0};
-        if (nap_ns > until_ns - now_ns)
-            nap_ns = until_ns - now_ns;
-        code = bl_sleep(nap_ns);
+        uint64_t nap_ns = now_ns - from_ns < SOON_NS ? LOOK_NS : LOOK_NS_LATER;
+        code = bl_sleep(nap_ns < until_ns - now_ns ? nap_ns : until_ns - now_ns);
         if (code != 0)
             return code;
-        nap_ns = 2 * nap_ns < LOOK_NS_MAX ? 2 * nap_ns : LOOK_NS_MAX;
     }
 }
 
