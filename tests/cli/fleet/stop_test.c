@@ -354,13 +354,13 @@ static void W41_stop_of_a_frozen_worker_is_in_force_and_unverified(void **state)
     const char *id = SUBMIT("hi", "--pool", "b", "--model", ticking_file());
     await_ticks();
     assert_true(signal_worker(&workers[0], SIGSTOP) > 0);
-    RUN(&run, "cancel", id, "--wait", "1s", "--json");
+    RUN(&run, "cancel", id, "--timeout", "1s", "--json");
     const struct bl_json *answer = stage_answer(&run, "cancel", 1);
     assert_true(stage_null_at(answer, "/receipt/survivors"));
     assert_true(stage_true_at(answer, "/fenced"));
     assert_string_equal(stage_text_at(answer, "/host"), "b");
     assert_string_equal(stage_text_at(answer, "/receipt/units/0/fate"), "unknown");
-    RUN(&run, "cancel", id, "--wait", "10ms");
+    RUN(&run, "cancel", id, "--timeout", "10ms");
     assert_int_equal(run.exit_code, 1);
     assert_non_null(strstr(run.out, "host b has not answered, last heartbeat "));
     signal_worker(&workers[0], SIGCONT);
@@ -390,7 +390,7 @@ static void W40_frozen_worker_delays_only_stops_of_its_own_items(void **state)
         held_await_at_least(&workers[i], 1 + BL_COUNT(ids) / 2);
     assert_true(signal_worker(&workers[0], SIGSTOP) > 0);
     for (size_t i = 0; i < BL_COUNT(ids); i++)
-        START(&others[i], "cancel", ids[i], "--json", "--wait", "60s");
+        START(&others[i], "cancel", ids[i], "--json", "--timeout", "60s");
     for (size_t i = 1; i < BL_COUNT(ids); i += 2) {
         held_wait(&others[i]);
         const struct bl_json *answer = stage_json(held_out(&others[i]));
@@ -433,10 +433,10 @@ static void wrong_input_is_refused(void **state)
     check_failed(1, "no running work with id 'run_none/call'");
     RUN(&run, "cancel", "run_none", "--json");
     stage_answer(&run, "envelope", 1);
-    RUN(&run, "cancel", "run_none", "--wait", "soon");
-    check_failed(2, "--wait");
-    RUN(&run, "cancel", "run_none", "--wait", "-1s");
-    check_failed(2, "--wait");
+    RUN(&run, "cancel", "run_none", "--timeout", "soon");
+    check_failed(2, "--timeout");
+    RUN(&run, "cancel", "run_none", "--timeout", "-1s");
+    check_failed(2, "--timeout");
     /* A call of an item that nobody runs. */
     const char *id = SUBMIT("hi", "--pool", "b");
     RUN(&run, "cancel", stage_printf("%s/call", id));
