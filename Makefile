@@ -3,6 +3,7 @@
 #   make            the program: build/belay           make demo      see it at work
 #   make demo-chat  the same in your own hands         make demo-cell code that can be stopped
 #   make demo-feature  a plan of tasks becomes merged work, and any part of it can be stopped
+#   make demo-fleet  two workers share a database; work is cancelled from another host, and a worker killed
 #   make test       all suites, plain and sanitized    make test ROOM=turn T='F12*'   one suite, or some of it
 #   make dev        everything, fast to build again: build/dev/belay
 #   make bench      figures, one JSON object a line    make soak      the long forms of the tests
@@ -27,7 +28,7 @@ COVERAGE = --buildtype=debug -Db_coverage=true
 FUZZ = -Ddebug=true -Doptimization=1 -Dtests=true -Dfuzzers=true -Db_sanitize=address,undefined \
        -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 
-.PHONY: all dev tidy demo demo-chat demo-cell demo-feature tests-built test soak bench bench-peers fuzz check check-mutants figures mutate interop coverage texts docs-check install clean
+.PHONY: all dev tidy demo demo-chat demo-cell demo-feature demo-fleet tests-built test soak bench bench-peers fuzz check check-mutants figures mutate interop coverage texts docs-check install clean
 .DEFAULT_GOAL := all
 
 # $(call ninja,DIRECTORY,TARGETS): silent unless it fails.
@@ -75,6 +76,10 @@ demo-cell: all
 
 demo-feature: all
 	@scripts/demo-feature
+
+demo-fleet: all
+	@scripts/deps test
+	@scripts/demo-fleet
 
 tests-built: build/with-tests build/asan/build.ninja build/tsan/build.ninja
 	@$(call ninja,build)
