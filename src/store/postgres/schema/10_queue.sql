@@ -33,8 +33,15 @@ begin
     end if;
 end $$;
 
--- What a lost worker has left: its items are queued again, with their ranks and permits; not those that its user
--- stopped or that are only its own, and not one under which three workers have died.
+-- Queues an item again that was running, with its rank and its permit.
+create function belay.queue_again(_item belay.item) returns void
+language plpgsql set search_path = belay, pg_temp as $$
+begin
+    update item set state = 'queued', owner = null where id = _item.id;
+    perform pg_notify(pool_channel(_item.pool), _item.rank::text);
+end $$;
+
+-- Gives back the items that a claim brought to a worker too late, after its last heartbeat: they never ran.
 create function belay.give_back(_worker text) returns void
 language plpgsql set search_path = belay, pg_temp as $$
 declare
@@ -44,15 +51,17 @@ begin
         if exists (select 1 from session where item = _item.id and owner = _worker) then
             continue;
         end if;
+        update item set epoch = epoch + 1 where id = _item.id;
         if _item.state = 'stopping' then
             perform end_item(_item.id, 'cancelled', 130, null, 'never_started', null, null);
         else
-            update item set state = 'queued', owner = null, epoch = epoch + 1 where id = _item.id;
-            perform pg_notify(pool_channel(_item.pool), _item.rank::text);
+            perform queue_again(_item);
         end if;
     end loop;
 end $$;
 
+-- Takes the items of a lost worker: they are queued again, except those that were stopped, those that only that worker
+-- may run, and those under which three workers have died.
 create function belay.requeue(_worker text) returns void
 language plpgsql set search_path = belay, pg_temp as $$
 declare
@@ -69,8 +78,7 @@ begin
                 failure_envelope('workers_died', _item.id, format('%s workers died while they ran it',
                     _item.deaths + 1), 'find out why before it is run again'), null);
         else
-            update item set state = 'queued', owner = null where id = _item.id;
-            perform pg_notify(pool_channel(_item.pool), _item.rank::text);
+            perform queue_again(_item);
         end if;
     end loop;
     update stop_unit set fenced = true where owner = _worker and fate is null;

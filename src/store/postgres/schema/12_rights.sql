@@ -8,7 +8,7 @@ declare
         'add_beside', 'refuse_cell', 'put_values', 'remove_cells', 'fenced_feature', 'made', 'make_id', 'pool_channel',
         'worker_channel', 'may_see', 'item_shapes', 'refuse', 'duration_ms', 'instant', 'has_shape', 'without_nul',
         'read_item', 'take_permit', 'unpark', 'give_permit', 'present_vtime', 'next_vtime', 'take_request', 'is_known',
-        'failure_envelope', 'end_item', 'requeue', 'give_back', 'was_refused', 'fits', 'claim_of', 'settle_debts', 'release_due',
+        'failure_envelope', 'end_item', 'requeue', 'give_back', 'queue_again', 'was_refused', 'fits', 'claim_of', 'settle_debts', 'release_due',
         'make_months', 'ask_stop', 'earlier_stop', 'stop_item', 'stop_session'];
 begin
     for _role in select * from (values -- null: all but the internal ones; all

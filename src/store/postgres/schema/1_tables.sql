@@ -272,7 +272,7 @@ create table belay.task (
 );
 create index task_by_expiry on belay.task (expires) where expires is not null;
 
--- The queue: what waits and what runs. The end of an item moves it to `ended`.
+-- Items of the queue that wait or run. An item that ends is moved to `ended`.
 create table belay.item (
     id text primary key,
     kind text not null default 'run',
