@@ -29,20 +29,10 @@ static void held_answer(struct held_stop *stop, const char *fate, struct bl_text
     const struct bl_fleet_member *member = stop->held->member;
     const struct bl_fleet_store *store = stop->held->options->store;
     uint64_t pause_ns = FLEET_RETRY_MIN_NS;
-    int code = BL_ECANCELED;
-    while (!bl_fleet_lost(member)) {
-        struct bl_scope limit;
-        bl_limit_begin(&limit, fleet_answer_ns(member));
-        code =
-            store->answer(store->context, stop->order.stop, stop->order.item, fate, receipt, NULL);
-        bl_limit_end(&limit);
-        if (code == 0 || bl_sleep(pause_ns) != 0)
-            break;
+    while (!bl_fleet_lost(member) &&
+           fleet_order_answer(store, member, &stop->order, fate, receipt) != 0 &&
+           bl_sleep(pause_ns) == 0)
         pause_ns = fleet_retry_next(pause_ns);
-    }
-    BL_LOG(BL_ROOM_FLEET, BL_LOG_INFO, "stop answered", BL_LOG_STRING("stop", stop->order.stop),
-           BL_LOG_STRING("item", stop->order.item), BL_LOG_STRING("fate", fate),
-           BL_LOG_STRING("result", bl_error_text(code)));
 }
 
 static int held_main(void *argument)

@@ -17,24 +17,28 @@ static struct fleet_order *order_find(const struct bl_fleet_worker *worker,
 
 /* ---- The answer ---- */
 
+int fleet_order_answer(const struct bl_fleet_store *store, const struct bl_fleet_member *member,
+                       const struct bl_fleet_order *order, const char *fate, struct bl_text receipt)
+{
+    struct bl_scope limit;
+    bl_limit_begin(&limit, fleet_answer_ns(member));
+    int code = store->answer(store->context, order->stop, order->item, fate, receipt, NULL);
+    bl_limit_end(&limit);
+    BL_LOG(BL_ROOM_FLEET, BL_LOG_INFO, "stop answered", BL_LOG_STRING("stop", order->stop),
+           BL_LOG_STRING("item", order->item), BL_LOG_STRING("fate", fate),
+           BL_LOG_STRING("result", bl_error_text(code)));
+    return code;
+}
+
 static void order_answer(struct fleet_order *order, const char *fate, struct bl_text receipt)
 {
     struct bl_fleet_worker *worker = order->worker;
     const struct bl_fleet_store *store = worker->options.member.store;
     uint64_t pause_ns = FLEET_RETRY_MIN_NS;
-    int code = BL_ECANCELED;
-    while (!fleet_worker_lost(worker)) {
-        struct bl_scope limit;
-        bl_limit_begin(&limit, fleet_answer_ns(worker->member));
-        code = store->answer(store->context, order->order.stop, order->order.item, fate, receipt,
-                             NULL);
-        bl_limit_end(&limit);
-        if (code == 0 || !fleet_worker_pause(worker, &pause_ns))
-            break;
-    }
-    BL_LOG(BL_ROOM_FLEET, BL_LOG_INFO, "stop answered", BL_LOG_STRING("stop", order->order.stop),
-           BL_LOG_STRING("item", order->order.item), BL_LOG_STRING("fate", fate),
-           BL_LOG_STRING("result", bl_error_text(code)));
+    while (!fleet_worker_lost(worker) &&
+           fleet_order_answer(store, worker->member, &order->order, fate, receipt) != 0 &&
+           fleet_worker_pause(worker, &pause_ns))
+        continue;
 }
 
 /* Stops a part of a try, or a session, and returns its fate. What is not at work here has ended

@@ -216,6 +216,10 @@ struct fleet_order {
 /* The copy is in the arena. */
 void fleet_order_copy(struct bl_arena *arena, const struct bl_fleet_order *from,
                       struct bl_fleet_order *ret_order);
+/* Sends the answer to an order, once. */
+int fleet_order_answer(const struct bl_fleet_store *store, const struct bl_fleet_member *member,
+                       const struct bl_fleet_order *order, const char *fate,
+                       struct bl_text receipt);
 /* Carries out the orders of a heartbeat that are new. */
 void fleet_orders_take(struct bl_fleet_worker *worker, const struct bl_fleet_beat *beat);
 /* Forgets those that were answered before the heartbeat was sent. */
