@@ -114,9 +114,7 @@ static int command_cancel_elsewhere(struct cancelling *cancelling)
 
     if (elsewhere.where == NULL)
         code = bl_store_default_path(&cancelling->arena, &elsewhere.where, NULL);
-    if (code != 0 || !bl_store_is_database(elsewhere.where))
-        return BL_ENOENT;
-    if (options->after_step)
+    if (code != 0 || !bl_store_is_database(elsewhere.where) || options->after_step)
         return BL_ENOENT;
     code = elsewhere_stop(&elsewhere, &cancelling->error);
     if (code != 0)

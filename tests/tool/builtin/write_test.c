@@ -223,7 +223,7 @@ static int call_and_stop(struct files *files, struct bl_random *random, const st
 struct target {
     char folder[16], parent[24], path[32];
     const struct bl_json *inputs[2];
-    int there; /* which of the contents the file holds; -1 if there is no file */
+    int there; /* index of the file's content; -1 if there is no file */
 };
 
 static void aim(struct files *files, struct target *target, unsigned long number, char *contents[2])
