@@ -21,7 +21,20 @@ static const char *elsewhere_silence(struct bl_arena *arena, const struct bl_fle
         .data;
 }
 
-/* Fills the unit of an item from the receipt of its worker. */
+static bool elsewhere_is(const char *fate, enum bl_fate other)
+{
+    return strcmp(fate, bl_fate_name(other)) == 0;
+}
+
+static void elsewhere_doubt(struct bl_unit_row *unit, const char *why)
+{
+    unit->has_survivors = true;
+    unit->survivors = BL_SURVIVORS_UNKNOWN;
+    unit->unverified = why;
+}
+
+/* Fills the unit of an item from the receipt of its worker. Without one, only work that never started, or
+ * ended by itself, is known to have left nothing. */
 static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fleet_stopped *stopped,
                                 struct bl_unit_row *unit, struct bl_receipt_row *receipt)
 {
@@ -34,9 +47,7 @@ static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fle
     bl_list_init(&unit->units);
     if (stopped->fate == NULL) {
         unit->fate = bl_fate_name(BL_FATE_UNKNOWN);
-        unit->has_survivors = true;
-        unit->survivors = BL_SURVIVORS_UNKNOWN;
-        unit->unverified = elsewhere_silence(elsewhere->arena, stopped);
+        elsewhere_doubt(unit, elsewhere_silence(elsewhere->arena, stopped));
     } else if (bl_json_read(elsewhere->arena, stopped->receipt, NULL, &value, NULL) == 0) {
         struct bl_receipt_row *own = bl_arena_zalloc(elsewhere->arena, sizeof *own);
         bl_record_take(elsewhere->arena, &bl_receipt_record, value, own);
@@ -49,6 +60,11 @@ static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fle
             bl_list_remove(link);
             bl_list_push_back(&unit->units, link);
         }
+    } else if (!elsewhere_is(unit->fate, BL_FATE_NEVER_STARTED) &&
+               !elsewhere_is(unit->fate, BL_FATE_FINISHED)) {
+        elsewhere_doubt(unit, bl_arena_printf(elsewhere->arena, "host %s has sent no receipt",
+                                              stopped->host != NULL ? stopped->host : "unknown")
+                                  .data);
     }
     if (unit->survivors == BL_SURVIVORS_UNKNOWN || receipt->survivors == BL_SURVIVORS_UNKNOWN) {
         receipt->unverified = receipt->unverified != NULL ? receipt->unverified : unit->unverified;
@@ -56,8 +72,7 @@ static void elsewhere_fill_unit(struct elsewhere *elsewhere, const struct bl_fle
     } else {
         receipt->survivors += unit->survivors;
     }
-    if (strcmp(unit->fate, bl_fate_name(BL_FATE_UNKNOWN)) == 0 ||
-        strcmp(unit->fate, bl_fate_name(BL_FATE_KILLED)) == 0)
+    if (elsewhere_is(unit->fate, BL_FATE_UNKNOWN) || elsewhere_is(unit->fate, BL_FATE_KILLED))
         receipt->cancel_observed = false;
     if (unit->ms > receipt->quiet_ms)
         receipt->quiet_ms = unit->ms;
@@ -119,7 +134,7 @@ static int elsewhere_take(struct elsewhere *elsewhere, const char *stop,
         return 0;
     }
     /* It had ended before the stop took effect. */
-    if (one && first->fate != NULL && strcmp(first->fate, bl_fate_name(BL_FATE_FINISHED)) == 0)
+    if (one && first->fate != NULL && elsewhere_is(first->fate, BL_FATE_FINISHED))
         return 0;
     return elsewhere_sum(elsewhere, stop, items, waited_ns, error);
 }

@@ -369,6 +369,23 @@ static void W41_stop_of_a_frozen_worker_is_in_force_and_unverified(void **state)
     await_state(id, "cancelled");
 }
 
+/* No number of survivors is claimed where no receipt has proved it. */
+static void fate_without_a_receipt_proves_nothing(void **state)
+{
+    (void)state;
+    make_store(12);
+    work(0, "b");
+    go_to("a");
+    const char *id = SUBMIT("hi", "--pool", "b", "--model", ticking_file());
+    await_ticks();
+    cancel_ticking(id);
+    assert_true(pg_server_change(server, name, "update belay.stop_unit set receipt = null"));
+    RUN(&run, "cancel", id, "--json");
+    const struct bl_json *answer = stage_answer(&run, "cancel", 1);
+    assert_true(stage_null_at(answer, "/receipt/survivors"));
+    assert_string_equal(stage_text_at(answer, "/receipt/unverified"), "host b has sent no receipt");
+}
+
 static void W40_frozen_worker_delays_only_stops_of_its_own_items(void **state)
 {
     static const char *const hosts[] = {"b", "c"};
@@ -504,5 +521,6 @@ SUITE(stops_elsewhere, STOPPED(wrong_input_is_refused),
       STOPPED(W39_run_on_another_host_is_stopped_by_both_of_its_ids),
       STOPPED(W40_frozen_worker_delays_only_stops_of_its_own_items),
       STOPPED(W41_stop_of_a_frozen_worker_is_in_force_and_unverified),
-      STOPPED(W44_item_that_waits_is_cancelled), STOPPED(W45_one_call_on_another_host_is_stopped),
+      STOPPED(fate_without_a_receipt_proves_nothing), STOPPED(W44_item_that_waits_is_cancelled),
+      STOPPED(W45_one_call_on_another_host_is_stopped),
       STOPPED(W45_chat_on_another_host_continues_after_a_stop));
